@@ -6,9 +6,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs_site.pages import linked_files, page_readers, with_site_links, with_site_lists
-from docs_site.reference import api_page, registries_page
+from docs_site.reference import api_page, recommended_schema, registries_page
 
-_GENERATED = {"api.md": api_page, "knobs-and-objectives.md": registries_page}
+_GENERATED = {
+    "api.md": api_page,
+    "knobs-and-objectives.md": registries_page,
+    "recommended.schema.json": recommended_schema,
+}
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:

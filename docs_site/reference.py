@@ -1,5 +1,6 @@
 """The pages that are made of the code: the public names, the knobs and the objectives."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import tuner
 from docs_site.pages import ROOT
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
+from tuner.recommended.model import json_schema
 
 PUBLIC: Mapping[str, Sequence[str]] = {
     "Tune": ("tune", "check", "sweep", "load_study", "shipped_workloads"),
@@ -114,8 +116,15 @@ def registries_page() -> str:
             "",
             *_table(("objective", "what it is", "unit", "of", "worlds"), objectives),
             "",
+            "`recommended.json` follows [this JSON Schema](recommended.schema.json).",
+            "",
         ]
     )
+
+
+def recommended_schema() -> str:
+    """The JSON Schema of `recommended.json`."""
+    return json.dumps(json_schema(), indent=2) + "\n"
 
 
 def _default(text: str) -> str:

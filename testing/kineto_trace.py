@@ -58,9 +58,9 @@ def events(count: int, threads: int) -> Iterator[dict[str, Any]]:
     last_us = START_US
     for number, thread in enumerate(ids):
         first, beyond = (count * n // threads for n in (number, number + 1))
-        for each in operators(thread, first, beyond - first):
-            yield each
-            last_us = max(last_us, each["ts"] + each["dur"])
+        for operator in operators(thread, first, beyond - first):
+            yield operator
+            last_us = max(last_us, operator["ts"] + operator["dur"])
     yield {
         "ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans",
         "tid": "PyTorch Profiler", "ts": START_US, "dur": round(last_us - START_US, 3),
@@ -75,8 +75,8 @@ def write_trace(path: Path, count: int, threads: int = 8) -> None:
     """Write a trace of one rank with `count` operators, distributed over the threads."""
     with path.open("wb") as out:
         out.write(_text(HEAD).removesuffix(b"\n}") + b',\n  "traceEvents": [\n')
-        for place, each in enumerate(events(count, threads)):
-            out.write(b",\n" * bool(place) + _text(each))
+        for place, event in enumerate(events(count, threads)):
+            out.write(b",\n" * bool(place) + _text(event))
         out.write(b'],\n  "traceName": "trace.json"\n}')
 
 

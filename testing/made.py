@@ -75,8 +75,8 @@ def written(folder: Path, *names: str) -> list[Path]:
 def changed(database: Path, *statements: str) -> None:
     """Change an SQLite file, as nobody but SQLite knows."""
     with closing(sqlite3.connect(database)) as connection, connection:
-        for each in statements:
-            connection.execute(each)
+        for statement in statements:
+            connection.execute(statement)
 
 
 @dataclass

@@ -99,9 +99,9 @@ class FakeCluster:
                 if attempt == ATTEMPTS - 1:
                     raise
             self._end(number)
-            for each in self.hosts[number].processes():
+            for process in self.hosts[number].processes():
                 with suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    process.kill()
 
     def _log(self, number: int) -> Path:
         return self.folder / f"host{number}.log"
@@ -129,10 +129,10 @@ class FakeCluster:
 
     def kill_raylet(self, number: int) -> None:
         """SIGKILL for the raylet of a host."""
-        for each in psutil.Process(self.rays[number].pid).children(recursive=True):
+        for child in psutil.Process(self.rays[number].pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if each.name() == "raylet":
-                    each.kill()
+                if child.name() == "raylet":
+                    child.kill()
 
     def restart(self, number: int) -> None:
         """Start a host anew whose raylet was killed, once the cluster knows that it is gone."""
@@ -164,7 +164,7 @@ class FakeCluster:
     def _wait_for(self, number: int) -> None:
         """Wait until the cluster has the hosts that run, after this one was started or ended."""
         until, count = time.monotonic() + STARTS_S, len(self.rays)
-        while time.monotonic() < until and all(each.poll() is None for each in self.rays.values()):
+        while time.monotonic() < until and all(ray.poll() is None for ray in self.rays.values()):
             with suppress(AssertionError, subprocess.TimeoutExpired):
                 code = [sys.executable, "-c", _HOSTS, self.address]
                 printed = self.run(*code, folder=Path("/"), timeout_s=30.0)

@@ -42,9 +42,9 @@ def groups(address: str, folder: Path) -> None:
         epsilon="0.1%", out=folder / "study",
     )  # fmt: skip
     store = load_study(StudyPlace.named("udf", out=folder / "study"))
-    race = [each for each in store.records() if each.phase == "race"]
+    race = [record for record in store.records() if record.phase == "race"]
     of_blocks = [sorted({r.group or 0 for r in race if r.block == each.block}) for each in race]
-    names = [each.name for each in answer.environment.groups]
+    names = [group.name for group in answer.environment.groups]
     told = [[row.failure for row in answer.rows], answer.blocks, of_blocks, names]
     (folder / "told.json").write_text(json.dumps(told))
 

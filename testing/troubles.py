@@ -193,7 +193,7 @@ class Where(Pair):
 
 def affinities() -> list[tuple[int, ...]]:
     threads = os.listdir("/proc/self/task")  # noqa: PTH208
-    return sorted({tuple(sorted(os.sched_getaffinity(int(each)))) for each in threads})
+    return sorted({tuple(sorted(os.sched_getaffinity(int(thread)))) for thread in threads})
 
 
 class Bound(Pair):

@@ -263,5 +263,5 @@ def test_another_topology_is_told_where_ranks_are_bound() -> None:
                      space={"cpu_binding": ["none", "equal"]},
                      baseline={"cpu_binding": "none"})  # fmt: skip
     found = today(from_elsewhere(bound, numa_nodes=99), step_ms=faster_bound)
-    assert [each.partition(":")[0] for each in found.differences] == ["NUMA nodes"]
+    assert [difference.partition(":")[0] for difference in found.differences] == ["NUMA nodes"]
     assert today(from_elsewhere(searched(), numa_nodes=99)).differences == []

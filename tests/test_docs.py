@@ -38,7 +38,7 @@ def test_every_flag_is_in_the_docs() -> None:
         section = COMMANDS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         command = COMMAND_LINE.get_command(typer.Context(COMMAND_LINE), name)
         assert command is not None
-        options = {option for each in command.params for option in each.opts} - {"--help"}
+        options = {option for param in command.params for option in param.opts} - {"--help"}
         flags = [option for option in options if option.startswith("--")]
         assert [flag for flag in flags if f"`{flag}" not in section] == []
 

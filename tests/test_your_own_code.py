@@ -125,7 +125,7 @@ def test_the_other_searches_of_the_program_answer(
         assert done.returncode == 0, done.stderr
         for role, expected in (("server", {2, 8}), ("client", {2})):
             values = [order.config.for_role(role) for order in fake.orders]
-            assert {each["num_worker_threads"] for each in values} == expected
+            assert {value["num_worker_threads"] for value in values} == expected
 
 
 def test_a_message_of_the_page_of_troubles_is_the_one_that_is_given() -> None:
@@ -181,7 +181,7 @@ def test_the_other_searches_of_the_workload_answer(monkeypatch: pytest.MonkeyPat
     for number in (1, 2):
         answer_of_workload(number)
     subjects = [order.subject for order in fake.orders]
-    options = [each.options for each in subjects if isinstance(each, WorkloadSpec)]
+    options = [subject.options for subject in subjects if isinstance(subject, WorkloadSpec)]
     assert {"stores": 1, "requests": 8, "width": 16} in options
     assert {"stores": 2, "requests": 4, "width": 64} in options
 

@@ -4,7 +4,6 @@ import sys
 import time
 
 from lab.benchmarks import (
-    allocators,
     changes,
     forecast,
     groups,
@@ -31,7 +30,6 @@ PARTS = {
     "switch_interval": tuned.switch_interval,
 }
 BY_NAME = {
-    "allocators": allocators.run,
     "changes": changes.run,
     "default_space": tuned.default_space,
     "forecast": forecast.run,

@@ -9,25 +9,21 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from lab.benchmarks.forecast import SUBJECTS, TRACED, Runs, Worlds, config_of
+from lab.benchmarks.forecast import SUBJECTS, TRACED, Row, Runs, Worlds, config_of, print_rows
 from lab.benchmarks.pairs import PAIRS
 from lab.benchmarks.programs import ROOT
 from lab.benchmarks.report import Comparison, log_ratio
 from testing.launching import launched
 from testing.programs import PYTHON, free_port
 from testing.synthetic import Part, simulate
-from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
 from tuner.present.changes import read_change
-from tuner.text import ratio_cell
 from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.by_callers import by_callers
@@ -66,48 +62,16 @@ TUTORIALS: Mapping[str, tuple[object, Edits]] = {
 that is forecast, with the changes that it is."""
 
 
-@dataclass(frozen=True)
-class Row:
-    name: str
-    edit: str
-    found: Forecast
-    measured: Interval  # the time after the change, over that before it
-
-    @property
-    def error(self) -> float:
-        """How far the forecast is off, as a ratio; NaN where there is none."""
-        if self.found.why_not:
-            return math.nan
-        return math.exp(abs(math.log(self.found.ratio / self.measured.estimate)))
-
-    @property
-    def overlaps(self) -> bool:
-        low, high = self.found.ratio_low, self.found.ratio_high
-        return low <= self.measured.high and self.measured.low <= high
-
-    def cells(self) -> list[str]:
-        found, measured = self.found, self.measured
-        told = ratio_cell(found.ratio, found.ratio_low, found.ratio_high)
-        return [
-            self.name, self.edit, found.why_not or told,
-            f"{measured.estimate:.2f} ({measured.low:.2f} to {measured.high:.2f})",
-            "" if found.why_not else f"{self.error:.2f}",
-            "" if found.why_not else "yes" if self.overlaps else "no",
-        ]  # fmt: skip
-
-
 def run() -> list[Comparison]:
     """All pairs, and how long it takes to forecast all changes of a long trace."""
     rows = [
         row for name in ONLY or [*PAIRS, *TUTORIALS]
         for row in (_tutorial(name) if name in TUTORIALS else _pair(name))
     ]  # fmt: skip
-    table = Table("program", "change", "forecast", "measured", "error", "overlap")
-    for row in rows:
-        table.add_row(*row.cells())
-    Console(width=150).print(table)
-    errors = [row.error for row in rows if not row.found.why_not]
-    overlap = sum(row.overlaps for row in rows if not row.found.why_not)
+    print_rows(rows, "change")
+    told = [row for row in rows if not row.found.why_not]
+    errors = [row.error for row in told]
+    overlap = sum(row.is_inside for row in told)
     return [
         Comparison("median error of a change", "forecast", "exact",
                    statistics.median(errors) if errors else math.nan, 1.0, "times", most=1.12),
@@ -193,7 +157,7 @@ def _found(trace: Trace, model: Model | str, changes: Sequence[Change]) -> Forec
         return Forecast(why_not=model)
     found = forecast_with(trace, model, WhatIf(changes=changes))
     ratios = (found.ratio, found.ratio_low, found.ratio_high)
-    is_of_all = any(each.kind == "no-sleep" for each in changes)
+    is_of_all = any(change.kind == "no-sleep" for change in changes)
     rest = window_length_ns(trace) / model.took_ns - 1 if is_of_all else model.rest
     alone = (max(each * (1 + rest) - rest, 1e-3) for each in ratios)
     ratio, low, high = alone

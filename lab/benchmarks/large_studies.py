@@ -136,21 +136,21 @@ def _filled(folder: Path, plan: StudyPlan, blocks: int, steps: int) -> StudyStor
     ids = pd.read_sql("SELECT trial_id FROM trials", engine)["trial_id"]
     rows = [
         {
-            "trial_id": ids[each.trial],
-            "key": f"{RECORD_KEY}{each.block:06d}{'_again' if each.again else ''}",
-            "value_json": each.model_dump_json(),
+            "trial_id": ids[record.trial],
+            "key": f"{RECORD_KEY}{record.block:06d}{'_again' if record.again else ''}",
+            "value_json": record.model_dump_json(),
         }
-        for each in records
+        for record in records
     ]
     values = [
         {
-            "trial_id": ids[each.trial],
-            "step": each.block,
-            "intermediate_value": plan.objective.value(each.outcome),
+            "trial_id": ids[record.trial],
+            "step": record.block,
+            "intermediate_value": plan.objective.value(record.outcome),
             "intermediate_value_type": "FINITE",
         }
-        for each in records
-        if isinstance(each.outcome, Measurement) and each.block >= 0 and not each.again
+        for record in records
+        if isinstance(record.outcome, Measurement) and record.block >= 0 and not record.again
     ]
     for table, found in (("system_attributes", rows), ("intermediate_values", values)):
         frame = pd.DataFrame(found)

@@ -127,7 +127,7 @@ def sampled(way: str) -> None:
 
 def each_of(function: Callable[[object], object], arguments: list[object]) -> list[object]:
     """Do what many calls did."""
-    return [function(each) for each in arguments]
+    return [function(argument) for argument in arguments]
 
 
 def gathers(way: str) -> None:

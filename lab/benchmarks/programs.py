@@ -1,6 +1,5 @@
 """Programs that use RPC as the recipe does: `programs.py KIND PORT NUMBER...`; rank 0 prints.
 
-echo   the median ms of a tensor there and another one back, for each size in KB; bound to CPUs
 udf    the recipe's step, four calls at once, in so many turns: recorded over not recorded
 spawn  what a world of so many ranks costs beyond its measured time, in s
 """
@@ -31,12 +30,10 @@ def command(kind: str, *numbers: int) -> list[str]:
     return [*PYTHON, "-m", "lab.benchmarks.programs", kind, free_port(), *map(str, numbers)]
 
 
-def printed(kind: str, *numbers: int, **environment: str) -> list[float]:
+def printed(kind: str, *numbers: int) -> list[float]:
     """The numbers that such a program prints."""
-    done = subprocess.run(
-        command(kind, *numbers), env={**os.environ, **environment}, stdout=subprocess.PIPE,
-        text=True, check=True, cwd=ROOT,
-    )  # fmt: skip
+    asked = command(kind, *numbers)
+    done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
     return [float(word) for word in done.stdout.split()]
 
 
@@ -47,39 +44,20 @@ def call_all(servers: Sequence[str]) -> None:
         future.wait()
 
 
-def run_rank(rank: int, world_size: int, port: str, drive: Callable[[], None], binds: bool) -> None:
+def run_rank(rank: int, world_size: int, port: str, drive: Callable[[], None]) -> None:
     os.environ.update(
         MASTER_ADDR="127.0.0.1", MASTER_PORT=port, TP_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo"
     )
     torch.set_num_threads(1)
-    if binds:
-        from tuner.cpus import bind_rank
-
-        bind_rank(rank, world_size)
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)  # type: ignore[no-untyped-call]
     if rank == 0:
         drive()
     rpc.shutdown()
 
 
-def world(world_size: int, port: str, drive: Callable[[], None], *, binds: bool = False) -> None:
-    arguments = (world_size, port, drive, binds)
+def world(world_size: int, port: str, drive: Callable[[], None]) -> None:
+    arguments = (world_size, port, drive)
     mp.spawn(run_rank, args=arguments, nprocs=world_size)  # type: ignore[attr-defined, no-untyped-call]
-
-
-def echoed(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor + 1
-
-
-def echo(sizes_kb: Sequence[int], warm_up: int = 5, lasts_s: float = 0.3) -> None:
-    for size_kb in sizes_kb:
-        tensor = torch.ones(size_kb * 256)
-        took_s: list[float] = []
-        while len(took_s) < warm_up or sum(took_s[warm_up:]) < lasts_s:
-            started_s = time.perf_counter()
-            rpc.rpc_sync("worker1", echoed, args=(tensor,))
-            took_s.append(time.perf_counter() - started_s)
-        print(statistics.median(took_s[warm_up:]) * 1e3, flush=True)
 
 
 def udf(turns: int) -> None:
@@ -124,9 +102,7 @@ def timed(ranks: int, answer: Path) -> None:
 
 
 def main(kind: str, port: str, numbers: Sequence[int]) -> None:
-    if kind == "echo":
-        world(2, port, partial(echo, numbers), binds=True)
-    elif kind == "udf":
+    if kind == "udf":
         world(2, port, partial(udf, *numbers))
     else:
         (ranks,) = numbers

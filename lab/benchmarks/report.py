@@ -82,6 +82,6 @@ def print_comparisons(comparisons: list[Comparison]) -> None:
             each.ratio_cell,
             f"{each.bar}: {'reached' if each.reached else 'MISSED'}" if each.bar else "",
         )
-    if any(each.ratio_cell == "?" for each in comparisons):
+    if any(comparison.ratio_cell == "?" for comparison in comparisons):
         table.caption = f"?: {UNTOLD}."
     Console(width=150).print(table)

@@ -51,7 +51,7 @@ def _wrong(cluster: FakeCluster, folder: Path) -> Iterable[str]:
         calls, error_ns = trace.calls[trace.calls["server_start_ns"].notna()], trace.clock_error_ns
         first_ns = trace.base_time_ns + int(calls["server_start_ns"].min()) - _MARGIN_NS
         last_ns = trace.base_time_ns + int(calls["server_end_ns"].max())
-        there = [each for each in naps if first_ns <= each[0] <= last_ns]
+        there = [nap for nap in naps if first_ns <= nap[0] <= last_ns]
         mean, most = _at_once(there)
         (row,) = parallelism(trace).to_dict("records")
         off = float(row["mean_while_busy"]) / mean - 1

@@ -62,10 +62,10 @@ def _ten(folder: Path) -> Outcome:
     outcomes = [each.outcome(each.ended(running, within_s=_LATE_S), least=6)
                 for each, running in begun]  # fmt: skip
     return Outcome(
-        told="; ".join(each.told for each in outcomes),
-        survived=all(each.survived for each in outcomes),
-        lost=sum(each.lost for each in outcomes),
-        left=sum(each.left for each in outcomes),
+        told="; ".join(outcome.told for outcome in outcomes),
+        survived=all(outcome.survived for outcome in outcomes),
+        lost=sum(outcome.lost for outcome in outcomes),
+        left=sum(outcome.left for outcome in outcomes),
     )
 
 

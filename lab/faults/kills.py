@@ -19,7 +19,7 @@ Victims = Callable[[psutil.Process], Sequence[psutil.Process]]
 
 def _servers(text: str, search: psutil.Process) -> list[psutil.Process]:
     """The children of a search whose command line has the text."""
-    return [each for each in search.children() if text in " ".join(each.cmdline())]
+    return [child for child in search.children() if text in " ".join(child.cmdline())]
 
 
 def _ranks(text: str, search: psutil.Process) -> list[psutil.Process]:

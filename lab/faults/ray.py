@@ -45,12 +45,12 @@ class _Searches(Sessions):
 def _processes(host: FakeHost) -> list[tuple[psutil.Process, str]]:
     """Those of a host that are not Ray's own, with their command lines."""
     found = []
-    for each in host.processes():
+    for process in host.processes():
         with suppress(psutil.Error):
-            line = " ".join(each.cmdline())
+            line = " ".join(process.cmdline())
             is_ours = line.startswith("ray::Host") or "multiprocessing." in line or "tuner" in line
-            if is_ours and each.status() != psutil.STATUS_ZOMBIE:
-                found.append((each, line))
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append((process, line))
     return found
 
 

@@ -91,11 +91,11 @@ def _verdict(ratios: Sequence[Ratio], axes: Axes) -> None:
     for place, (number, estimate, low, high) in enumerate(ratios):
         axes.errorbar(
             estimate, -place, xerr=[[estimate - low], [high - estimate]], marker="o", capsize=3,
-            color=_COLOURS[[each[0] for each in ratios].index(number) % len(_COLOURS)],
+            color=_COLOURS[[ratio[0] for ratio in ratios].index(number) % len(_COLOURS)],
         )  # fmt: skip
     axes.axvline(1.0, color=MUTED.light, linewidth=1.0, zorder=1)
-    axes.set_yticks([-place for place in range(len(ratios))], [str(each[0]) for each in ratios])
-    axes.set_xlim(0, 1.15 * max(each[3] for each in ratios))
+    axes.set_yticks([-place for place in range(len(ratios))], [str(ratio[0]) for ratio in ratios])
+    axes.set_xlim(0, 1.15 * max(ratio[3] for ratio in ratios))
     axes.set_ylim(-len(ratios) + 0.4, 0.6)
     axes.set_xlabel("times as fast as the baseline", fontsize=9)
 

@@ -50,7 +50,7 @@ def in_a_row(runs: int, typical: Callable[[list[float]], Any]) -> Peer:
     def method(cell: Cell, seed: int) -> Outcome:
         bench = _Bench(cell, seed)
         logs = {trial: [bench.run(trial) for _ in range(runs)] for trial in range(bench.count)}
-        return _argmin(bench, {trial: float(typical(each)) for trial, each in logs.items()})
+        return _argmin(bench, {trial: float(typical(log)) for trial, log in logs.items()})
 
     return method
 

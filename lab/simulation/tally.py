@@ -70,21 +70,21 @@ def mean(values: Iterable[float | None]) -> float:
 
 
 def tally(cell: Cell, outcomes: Sequence[Outcome]) -> Tally:
-    widths = [each.width for each in outcomes if not math.isnan(each.width)]
+    widths = [outcome.width for outcome in outcomes if not math.isnan(outcome.width)]
     claims = ("better", "argmin", "certified")
     return Tally(
-        recommended=mean(cell.behind_best(each.recommended) <= EPSILON for each in outcomes),
-        favourite=mean(cell.behind_best(each.favourite) <= EPSILON for each in outcomes),
+        recommended=mean(cell.behind_best(outcome.recommended) <= EPSILON for outcome in outcomes),
+        favourite=mean(cell.behind_best(outcome.favourite) <= EPSILON for outcome in outcomes),
         wrong_better=mean(
             each.verdict in claims and each.recommended != 0 and cell.gain(each.recommended) <= 0
             for each in outcomes
         ),
-        wrong=mean(each.wrong for each in outcomes),
-        coverage=mean(each.covered for each in outcomes),
-        wrong_knobs=mean(each.wrong_knobs for each in outcomes),
-        knob_coverage=mean(held for each in outcomes for held in each.knobs_covered),
+        wrong=mean(outcome.wrong for outcome in outcomes),
+        coverage=mean(outcome.covered for outcome in outcomes),
+        wrong_knobs=mean(outcome.wrong_knobs for outcome in outcomes),
+        knob_coverage=mean(held for outcome in outcomes for held in outcome.knobs_covered),
         width=float(np.median(widths)) if widths else math.nan,
-        worlds=mean(each.worlds for each in outcomes),
+        worlds=mean(outcome.worlds for outcome in outcomes),
         sessions=len(outcomes),
-        verdicts=dict(Counter(each.verdict for each in outcomes)),
+        verdicts=dict(Counter(outcome.verdict for outcome in outcomes)),
     )

@@ -55,7 +55,7 @@ def test_it_answers_this_machine_only_and_stops_cleanly(folder: Path) -> None:
         assert get(studies, Host=f"localhost:{port}")
         assert get(studies, Origin=host)
         origins = ("http://evil.example", "null", "http://127.0.0.1:1", "https://localhost")
-        for headers in ({"Host": "evil.example:80"}, *({"Origin": each} for each in origins)):
+        for headers in ({"Host": "evil.example:80"}, *({"Origin": origin} for origin in origins)):
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 get(studies, **headers)
         for address in (each for known in psutil.net_if_addrs().values() for each in known):

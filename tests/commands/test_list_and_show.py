@@ -203,4 +203,4 @@ def test_of_several_studies_in_one_database_the_file_knows_one(
     for arguments in ([], ["studies/faster"], ["--storage", url]):
         assert listing.main([*arguments, "--json"]) == 0
         studies = json.loads(capsysbinary.readouterr().out)["studies"]
-        assert [each["study"] for each in studies] == ["faster", "second"]
+        assert [study["study"] for study in studies] == ["faster", "second"]

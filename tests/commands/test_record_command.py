@@ -71,12 +71,12 @@ def test_another_agent_is_told(out: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.world
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["learner_computes.py", "learner_computes_beside.py"])
+@pytest.mark.parametrize("where", [[], ["beside"]])
 def test_the_command_that_tries_a_suggested_knob(
-    name: str, out: Path, capfd: pytest.CaptureFixture[str]
+    where: list[str], out: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Calls to a learner that computes in Python wait for the GIL, on whichever of its threads."""
-    program = python(name, "2", free_port())
+    program = python("learner_computes.py", "2", free_port(), *where)
     assert record.main(["-o", str(out), "--all", "--role", "actor=actor.*", "--", *program]) == 0
     printed = capfd.readouterr().out
     (counted,) = re.findall(r"calls: (\d+)", printed)

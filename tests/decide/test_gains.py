@@ -103,9 +103,9 @@ def test_the_spread_of_the_others_is_pooled() -> None:
     noise = observed([1.0], 4, sigma=0.1, seed=1)[:, 0]
     others = [matrix[:, 0] - matrix[:, 2], noise]
     variance, freedom = (
-        each[1] for each in AnalysedBlocks(matrix, 0.05, noise).spread_of_others(0)
+        other[1] for other in AnalysedBlocks(matrix, 0.05, noise).spread_of_others(0)
     )
-    assert variance == pytest.approx(np.mean([each.var(ddof=1) for each in others]))
+    assert variance == pytest.approx(np.mean([other.var(ddof=1) for other in others]))
     assert freedom == 3
     # However many there are, they count for no more than so many blocks.
     many = observed([1.0] * 30, 4, sigma=0.1)

@@ -68,7 +68,7 @@ def test_calls_that_fail_by_chance_alike_are_hardly_ever_accused(at_once: int) -
         for _ in range(12):
             for each in (baseline, baseline, *rivals):
                 each.add(Calls(24, failed()))
-            found = (judged(each, baseline, configs=4) for each in rivals)
+            found = (judged(rival, baseline, configs=4) for rival in rivals)
             shown = shown or any(each is not None and each.is_shown for each in found)
         accused += shown
     assert accused <= 0.05 * 400

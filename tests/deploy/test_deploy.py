@@ -31,7 +31,7 @@ def test_the_cluster_is_as_rays_schema_has_it() -> None:
 
 def test_the_job_runs_a_search_on_workers_of_a_host_each() -> None:
     documents = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
-    found = {each["kind"]: each for each in documents}
+    found = {document["kind"]: document for document in documents}
     assert set(found) == {"PersistentVolumeClaim", "RayJob", "NetworkPolicy"}
     cluster = found["RayJob"]["spec"]["rayClusterSpec"]
     (workers,) = cluster["workerGroupSpecs"]
@@ -66,7 +66,7 @@ def test_the_image_copies_what_is_there_and_does_not_run_as_root() -> None:
     name, image, *_ = instructions[0]
     assert name == "FROM"
     assert not image.endswith(":latest")
-    copied = [each for name, *words in instructions if name == "COPY" for each in words[:-1]]
+    copied = [word for name, *words in instructions if name == "COPY" for word in words[:-1]]
     assert all((DEPLOY.parent / each).exists() for each in copied)
     *_, user = (user for name, user, *_ in instructions if name == "USER")
     assert user != "root"

@@ -85,7 +85,7 @@ def test_bytes(texts: SearchStrategy[bytes], tmp_path: Path) -> None:
 
 
 JOINED = [mutated(seeds((path,))) for path in KINETO]
-DRAWN = [mutated([each for paths in FORMATS.values() for each in seeds(paths)])]
+DRAWN = [mutated([seed for paths in FORMATS.values() for seed in seeds(paths)])]
 
 
 @pytest.mark.parametrize(

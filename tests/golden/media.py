@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable
 from contextlib import chdir
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,29 @@ def _study_media(name: str) -> dict[str, str]:
         answer = find_study(name)
         csv = Path("trials.csv")
         write_trials_csv(answer.trials, csv)
-        notes = trial_notes(answer)
+        notes, page = trial_notes(answer), _STYLE.sub("", report_html(answer, []))
         return {
             **_at_each_width(print_summary, answer),
             "terminal-all.txt": printed(print_summary, answer, whole=True),
             "answer.json": _lines_of_json(answer.to_json()),
             "trials.csv": csv.read_text(encoding="utf-8"),
-            "page.html": _STYLE.sub("", report_html(answer, [])),
-            "notebook.html": _STYLE.sub("", notebook_html(answer)),
+            "page.html": page,
+            "notebook.html": _beside(page, _STYLE.sub("", notebook_html(answer))),
             "notes.md": "\n\n".join(
                 [study_note(answer), *(notes[trial] for trial in sorted(notes))]
             ),
             "exports.txt": _exports(answer),
         }
+
+
+def _beside(page: str, notebook: str) -> str:
+    """What a notebook shows that the page does not; of the same lines their number."""
+    lines, others = notebook.splitlines(), page.splitlines()
+    found = list[str]()
+    for kind, _, _, begin, end in SequenceMatcher(None, others, lines, False).get_opcodes():
+        is_same = kind == "equal" and end - begin > 2
+        found += [f"[{end - begin} lines of the page]"] if is_same else lines[begin:end]
+    return "\n".join([*found, ""])
 
 
 def _exports(answer: StudyAnswer) -> str:

@@ -28,7 +28,7 @@ def dumped(folder: StudyFolder, name: str) -> str:
         "system_attrs": _kept(study._storage.get_study_system_attrs(study._study_id)),
     }
     trials = map(_trial, study.get_trials(deepcopy=False))
-    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in trials)
+    lines = ",\n".join(json.dumps(trial, ensure_ascii=False) for trial in trials)
     return f"[{json.dumps(document, ensure_ascii=False, indent=1)},\n{lines}]\n"
 
 
@@ -45,7 +45,7 @@ def load(path: Path, folder: StudyFolder) -> None:
         study.set_user_attr(key, value)
     for key, value in document["system_attrs"].items():
         study._storage.set_study_system_attr(study._study_id, key, value)
-    study.add_trials([_read_trial(each) for each in trials])
+    study.add_trials([_read_trial(trial) for trial in trials])
 
 
 def _trial(trial: FrozenTrial) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def _trial(trial: FrozenTrial) -> dict[str, Any]:
         "values": trial.values,
         "params": trial.params,
         "distributions": {
-            name: json.loads(distribution_to_json(each))
-            for name, each in trial.distributions.items()
+            name: json.loads(distribution_to_json(distribution))
+            for name, distribution in trial.distributions.items()
         },
         "user_attrs": trial.user_attrs,
         "system_attrs": _kept(trial.system_attrs),

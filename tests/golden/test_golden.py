@@ -35,11 +35,11 @@ def test_a_sentence_is_short() -> None:
     blocks = "\n".join(path.read_text(encoding="utf-8") for path in texts).split("```")[::2]
     lines = {line for line in "\n".join(blocks).splitlines() if line[:1] not in ("|", "#")}
     parts = {each for line in lines for each in re.split(r"(?<=[.?]) ", line)}
-    sentences = [each for each in parts if each.endswith(".")]
-    words = [re.findall(r"(?<!\S)[^\s=]*\w[^\s=]*(?!\S)", each) for each in sentences]
+    sentences = [part for part in parts if part.endswith(".")]
+    words = [re.findall(r"(?<!\S)[^\s=]*\w[^\s=]*(?!\S)", sentence) for sentence in sentences]
     assert len(words) > 200
     assert fmean(map(len, words)) < 15
-    assert [each for each in words if len(each) > 24] == []
+    assert [word for word in words if len(word) > 24] == []
 
 
 def test_each_stored_study_can_be_searched_again() -> None:
@@ -60,13 +60,13 @@ def test_an_interval_of_a_ratio_is_of_the_comparison_of_all_at_once(
     intervals: list[Interval | None] = [each and each.exp() for each in pairs]
     # What has another name: forecasts, the front, and the baseline twice.
     forecasts = [*(row.forecast for row in answer.rows), *answer.forecasts_alone.values()]
-    intervals += [each.speedup for each in forecasts if each is not None]
-    intervals += [each.times for each in answer.changes]
+    intervals += [forecast.speedup for forecast in forecasts if forecast is not None]
+    intervals += [change.times for change in answer.changes]
     intervals += [answer.noise_floor]
     for point in answer.front.points if answer.front else ():
         intervals += [goal.ratio and goal.ratio.inverse() for goal in (point.first, point.second)]
         intervals += [point.first.ratio, point.second.ratio]
-    allowed = {ends(each) for each in intervals if each is not None}
+    allowed = {ends(interval) for interval in intervals if interval is not None}
     knobs = knobs_of(answer)
     of_a_fit = " ".join(cell for row in knobs.rows for cell in row) if knobs else ""
     allowed |= {*_ENDS.findall(of_a_fit)}

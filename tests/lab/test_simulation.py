@@ -19,8 +19,8 @@ def test_a_session_tells_in_spite_of_failures_and_leaves_what_fails_too_often() 
     often = Cell("curve, the best fails half of the time", 0.07, 120.0)
     some = Cell("curve, 1 of 5 worlds fails", 0.07, 120.0)
     found = {cell: [run_session(cell, seed) for seed in range(4)] for cell in (often, some)}
-    assert not any(each.wrong for outcomes in found.values() for each in outcomes)
-    assert all(each.verdict == "better" for outcomes in found.values() for each in outcomes)
+    assert not any(outcome.wrong for outcomes in found.values() for outcome in outcomes)
+    assert all(outcome.verdict == "better" for outcomes in found.values() for outcome in outcomes)
     assert all(each.recommended != 4 for each in found[often])
     assert all(cell.behind_best(4) == (math.inf if cell is often else 0.0) for cell in found)
 

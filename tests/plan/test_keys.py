@@ -12,7 +12,7 @@ from tuner.plan.keys import PLAN_KEYS, search_arguments
 from tuner.plan.launching import Launching
 from tuner.plan.measuring import Measuring
 
-FLAGS = [flag for each in typer.main.get_command(search.app).params for flag in each.opts]
+FLAGS = [flag for param in typer.main.get_command(search.app).params for flag in param.opts]
 CHECKED = {name for name, key in PLAN_KEYS.items() if key.in_check}
 
 
@@ -27,7 +27,7 @@ def test_every_key_that_a_check_takes_is_a_keyword_of_it_and_in_its_help() -> No
     others = {"study", "observer", "show", "launcher", "clock"}
     assert set(inspect.signature(check).parameters) == CHECKED | others
     params = typer.main.get_command(search.app).params
-    (help_text,) = [str(getattr(each, "help", "")) for each in params if each.name == "check"]
+    (help_text,) = [str(getattr(param, "help", "")) for param in params if param.name == "check"]
     own = {"--show-output", "--quiet", "--log", "--json"}
     flags = {PLAN_KEYS[name].flag for name in CHECKED}
     assert set(re.findall(r"--[a-z-]+", help_text)) == flags | own

@@ -40,7 +40,7 @@ def test_what_is_no_command_is_refused(keys: dict[str, object], problem: str) ->
 
 def seen(*functions: dict[str, int], active_s: tuple[float, ...] = ()) -> ProgramSpec:
     """A program whose first runs called these."""
-    calls = tuple(sum(each.values()) for each in functions)
+    calls = tuple(sum(function.values()) for function in functions)
     spec = FakeProgramLauncher(lambda config: 1.0).subject_of(draft_plan({"program": COMMAND}))
     update = {"calls": calls, "functions": functions, "active_s": active_s, "run_s": (2.0,) * 2}
     return spec.model_copy(update=update)

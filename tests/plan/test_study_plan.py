@@ -155,7 +155,7 @@ def test_the_candidates_begin_with_the_baseline_and_act_differently() -> None:
     plan = finished(space={"transports": "default,shm"})
     assert plan.candidates() == [for_all(transports=None), for_all(transports="shm")]
     space = {"num_worker_threads": [4], "caller.num_worker_threads": [4, 8]}
-    assert [str(each) for each in finished(space=space).candidates()] == [
+    assert [str(candidate) for candidate in finished(space=space).candidates()] == [
         "num_worker_threads=16 caller.num_worker_threads=16",
         "num_worker_threads=4 caller.num_worker_threads=4",
         "num_worker_threads=4 caller.num_worker_threads=8",

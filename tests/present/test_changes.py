@@ -26,7 +26,7 @@ from tuner.trace.model.trace import Trace
 
 def asked(*flags: str) -> list[str]:
     pairs = [[(n, v) for n, _, v in (w.partition("=") for w in words_of(f))] for f in flags]
-    return [str(each) for each in read_flags(pairs)]
+    return [str(flag) for flag in read_flags(pairs)]
 
 
 def test_changes_are_asked_for_with_knobs_and_without() -> None:
@@ -148,7 +148,7 @@ def test_a_line_is_named_without_its_folders_and_a_long_sentence_takes_two_lines
     at = "a/very/long/way/to/the/file/of/a_program_with_a_long_name.py:42"
     taken = replace(taken, calls=taken.calls.assign(site=at).astype({"site": "category"}))
     lines = printed(print_trace, Analysis.of(taken, finds_changes=True), Shown()).splitlines()
-    [first] = [n for n, each in enumerate(lines) if "a_program_with_a_long_name.py:42" in each]
+    [first] = [n for n, line in enumerate(lines) if "a_program_with_a_long_name.py:42" in line]
     assert lines[first].startswith("  a_program_with_a_long_name.py:42  issue the calls")
     assert lines[first + 1].split() == ["of", "udf", "together"]
 

@@ -24,10 +24,10 @@ def test_what_all_configs_share_is_left_out_of_their_names() -> None:
 def of_roles(*numbers: dict[str, int]) -> StudyAnswer:
     """A study of configurations that give roles so many threads."""
     configs = (
-        Config.from_json({role: {"num_worker_threads": n} for role, n in each.items()})
-        for each in numbers
+        Config.from_json({role: {"num_worker_threads": n} for role, n in number.items()})
+        for number in numbers
     )
-    return study_result(rows=tuple(measured(*each, 1.0) for each in enumerate(configs)))
+    return study_result(rows=tuple(measured(*pair, 1.0) for pair in enumerate(configs)))
 
 
 def test_the_role_that_serves_has_the_axis_even_with_fewer_values() -> None:

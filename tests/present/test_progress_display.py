@@ -144,8 +144,8 @@ def in_ipython(monkeypatch: pytest.MonkeyPatch, shell: str) -> Mock:
 
 def shown_by(display: Mock) -> list[str]:
     """What stood in the cell, in the course of time."""
-    assert all(each.kwargs["raw"] for each in display.mock_calls)
-    return [each.args[0]["text/plain"] for each in display.mock_calls]
+    assert all(call.kwargs["raw"] for call in display.mock_calls)
+    return [call.args[0]["text/plain"] for call in display.mock_calls]
 
 
 def test_a_notebook_shows_a_line_and_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:

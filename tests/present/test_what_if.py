@@ -206,7 +206,7 @@ def test_an_interval_that_is_suggested_is_forecast_unasked_and_named_with_its_ga
 def test_an_interval_that_is_forecast_to_gain_nothing_is_not_suggested() -> None:
     taken = beside_a_main()
     said = diagnose(taken)
-    assert [each.knob for each in said.suggestions] == ["switch_interval"]
+    assert [suggestion.knob for suggestion in said.suggestions] == ["switch_interval"]
     asked = read_what_if([("switch_interval", "1ms,200us")])
     for ratio, is_left in ((1.0, False), (0.5, True)):
         answers = [Answered(asked=each, found=told(ratio)) for each in asked]

@@ -1,8 +1,12 @@
-"""A learner that computes in Python on its main thread, while an actor asks it for its weights."""
+"""A learner that computes in Python on its main thread, while an actor asks it for its weights.
+
+`python learner_computes.py SECONDS PORT [beside]`: or on a thread of its own.
+"""
 
 import os
 import statistics
 import sys
+import threading
 import time
 
 import torch.distributed.rpc as rpc
@@ -36,10 +40,14 @@ def act() -> None:
     print(f"calls: {len(took_s)}, of {median_ms:.2f} ms in the median", flush=True)
 
 
-def run(rank: int, seconds: float, port: str) -> None:
+def run(rank: int, seconds: float, port: str, *where: str) -> None:
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", port
     rpc.init_rpc("learner" if rank == 0 else "actor", rank=rank, world_size=2)
-    if rank == 0:
+    if rank == 0 and where:
+        thread = threading.Thread(target=learn, args=(seconds,))
+        thread.start()
+        thread.join()  # so that none is left when the recording ends
+    elif rank == 0:
         learn(seconds)
     else:
         act()
@@ -47,4 +55,4 @@ def run(rank: int, seconds: float, port: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.spawn(run, args=(float(sys.argv[1]), sys.argv[2]), nprocs=2)
+    mp.spawn(run, args=(float(sys.argv[1]), *sys.argv[2:]), nprocs=2)

@@ -23,10 +23,10 @@ def run(rank: int, port: str) -> None:
     rpc.init_rpc(["driver", "server"][rank], rank=rank, world_size=2, rpc_backend_options=options)
     if rank == 0:
         threads = [threading.Thread(target=call) for _ in range(THREADS)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         print(f"a GIL: {getattr(sys, '_is_gil_enabled', lambda: True)()}")
         print(f"calls: {THREADS * CALLS}", flush=True)
     rpc.shutdown()

@@ -31,7 +31,7 @@ def main() -> None:
     [site] = (FOLDER / "venv").glob("lib/python*/site-packages")
     # Of these folders Python does not read what makes an editable install.
     others = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
-    (site / "others.pth").write_text("".join(f"{each}\n" for each in others))
+    (site / "others.pth").write_text("".join(f"{other}\n" for other in others))
     # What npm has put there.
     (FOLDER / "venv" / "node_modules").symlink_to(Path(sys.prefix) / "node_modules")
     for each in [*ROOT.glob("[!.]*"), ROOT / ".github"]:

@@ -33,4 +33,4 @@ def times_the_best(config: Config) -> float | None:
     if words["server.num_worker_threads"] == "1":
         return None
     factors = CALLER, SERVER, TRANSPORTS, CHANNELS, INTRA_OP
-    return math.prod(each[words[knob]] for each, knob in zip(factors, SPACE, strict=True))
+    return math.prod(factor[words[knob]] for factor, knob in zip(factors, SPACE, strict=True))

@@ -80,7 +80,7 @@ def test_a_forecast_that_is_not_sure_is_not_told_unasked(tune: Tune) -> None:
         answer = tune(space=space, budget="26s", overhead_s=2.0)
     assert answer.not_reached
     assert answer.forecasts
-    assert not any(each.startswith("Forecast") for each in sentences_of(answer))
+    assert not any(sentence.startswith("Forecast") for sentence in sentences_of(answer))
 
 
 def test_why_there_is_no_forecast_is_said(tune: Tune) -> None:
@@ -91,7 +91,7 @@ def test_why_there_is_no_forecast_is_said(tune: Tune) -> None:
     refused = Forecast(why_not="it depends on what the trace does not show")
     with patch.object(Model, "of", return_value=Mock(forecast=lambda what_if: refused)):
         answer = tune(overwrite=True)
-    assert any(each.endswith(f": {refused.why_not}.") for each in sentences_of(answer))
+    assert any(sentence.endswith(f": {refused.why_not}.") for sentence in sentences_of(answer))
 
 
 def test_which_threads_may_deadlock_is_said_beside_the_forecasts_of_others(tune: Tune) -> None:

@@ -177,7 +177,7 @@ def test_the_last_group_ends_the_search_which_can_be_resumed(
 def test_a_world_that_fails_is_run_again_by_the_group_of_its_block(tune: TuneGroups) -> None:
     fails = failing("crashed", 1, 2, 4, when=lambda world: world in (2, 4))
     answer = tune(grouped(3, sigma=0.4, fails=fails), max_blocks=9)
-    race = [each for each in tune.log.records if each.phase == "race"]
+    race = [record for record in tune.log.records if record.phase == "race"]
     failed = [each for each in race if isinstance(each.outcome, Failure)]
     assert len(failed) == sum(row.worlds_failed for row in answer.rows) >= 9
     assert not any(row.unreliable for row in answer.rows)
@@ -209,7 +209,7 @@ def test_a_front_is_measured_by_all_groups(tune: TuneGroups) -> None:
     launcher = grouped(2, sigma=0.2, cpu_cores=cpus)
     answer = tune(launcher, objective="step_ms,cpu_ms_per_step", max_blocks=20)
     assert answer.front is not None
-    front = [each for each in tune.log.records if each.phase == "exploration"]
+    front = [record for record in tune.log.records if record.phase == "exploration"]
     assert {each.group for each in front} == {1, 2}
 
 
@@ -334,7 +334,7 @@ def test_two_groups_measure_at_once_each_on_its_own_cpu(tmp_path: Path) -> None:
     first, second = answer.environment.groups
     assert (first.pinned, first.cpu_count) == (second.pinned, second.cpu_count) == (True, 1)
     store = load_study(StudyPlace.named("pinned", out=tmp_path / "study"))
-    race = [each for each in store.records() if each.phase == "race"]
+    race = [record for record in store.records() if record.phase == "race"]
     assert all(isinstance(each.outcome, Measurement) for each in race)
     assert len({(each.block, each.group) for each in race}) == 6
     assert {each.group for each in race} == {1, 2}

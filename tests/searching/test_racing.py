@@ -47,8 +47,8 @@ def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> Non
     reasons = {row.label: str(row.eliminated) for row in result.rows}
     worse = reasons.pop("num_worker_threads=1")
     assert worse.startswith("shown to be worse than the baseline after ")
-    assert any(each.startswith("shown to gain at most 5 % after ") for each in reasons.values())
-    assert not any("worse" in each for each in reasons.values())
+    assert any(reason.startswith("shown to gain at most 5 % after ") for reason in reasons.values())
+    assert not any("worse" in reason for reason in reasons.values())
 
 
 def test_one_that_comes_back_is_told(tune: Tune) -> None:

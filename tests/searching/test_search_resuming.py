@@ -68,7 +68,7 @@ def test_a_first_world_is_compared_with_none_of_another_day(tune: Tune) -> None:
 
     asked: dict[str, Any] = {"space": {"num_worker_threads": [1, 2, 4, 8]}, "overhead_s": 2.0}
     first = tune(step_ms=step_ms, budget="13s", **asked)
-    late = [each for each in first.plan.candidates() if each in first.not_reached]
+    late = [candidate for candidate in first.plan.candidates() if candidate in first.not_reached]
     answer = tune(step_ms=slower(step_ms, 3.0), budget="4m", resume=True, **asked)
     rows = [row_of(answer, config) for config in late]
     assert len(rows) >= 2
@@ -193,10 +193,10 @@ def test_a_resumed_search_counts_first_worlds_by_configuration(tune: Tune) -> No
     some = tune(**asked, budget="25s")
     assert some.not_reached
     tune(**asked, budget="3m", resume=True)
-    counted = [each for each in tune.heard.snapshots if each.phase == "calibration"]
+    counted = [snapshot for snapshot in tune.heard.snapshots if snapshot.phase == "calibration"]
     assert counted[-1].worlds > counted[-1].configs
     assert all(each.calibrated <= each.configs for each in counted)
-    traced = [each for each in tune.heard.snapshots if each.phase == "trace"]
+    traced = [snapshot for snapshot in tune.heard.snapshots if snapshot.phase == "trace"]
     assert all(each.traced <= each.survivors for each in traced)
 
 

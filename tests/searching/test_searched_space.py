@@ -221,7 +221,7 @@ def with_pools(
 
     def read(path: Path) -> Trace:
         trace = read_trace(path)
-        ranks = tuple(replace(each, pool_cpu_s=pool_cpu_s) for each in trace.ranks)
+        ranks = tuple(replace(rank, pool_cpu_s=pool_cpu_s) for rank in trace.ranks)
         computed = [operator("aten::mm", 0, operator_ms)] if operator_ms else []
         operators = synthetic([call(0, 0, 1)], computed).operators
         return replace(
@@ -270,7 +270,7 @@ def test_a_program_whose_operators_compute_has_the_intra_op_threads_searched(
     answer = of_program(tune, "300s", own)
     assert intra_op(answer) == found
     # A rank so bound has one CPU.
-    crowded = [each.config for each in answer.rows if each.config.binds]
+    crowded = [row.config for row in answer.rows if row.config.binds]
     assert {each.for_role("agent").get("intra_op_threads") for each in crowded} == (
         {1} if len(found) > 1 else {None}
     )

@@ -110,7 +110,7 @@ def test_it_ends_as_soon_as_the_answer_is_clear(tune: Tune) -> None:
     assert result.verdict == "better"
     assert result.elapsed_s < 120
     assert not any("would not make" in event for event in tune.heard.told)
-    told = [each.compared for each in tune.heard.snapshots if each.compared is not None]
+    told = [snapshot.compared for snapshot in tune.heard.snapshots if snapshot.compared is not None]
     seen = [*dict.fromkeys(told)]
     widths = [each.speedup.high / each.speedup.low for each in seen]
     assert len(widths) >= 2

@@ -152,7 +152,7 @@ def check_days(answer: StudyAnswer, step_ms: Callable[[Config], float]) -> None:
         paces.setdefault(seen.block, []).append(pace)
     days = {block: {pace > math.sqrt(2) for pace in each} for block, each in paces.items()}
     assert [*days.values()] == [*sorted(days.values(), key=max)]
-    assert {frozenset(each) for each in days.values()} == {frozenset({False}), frozenset({True})}
+    assert {frozenset(day) for day in days.values()} == {frozenset({False}), frozenset({True})}
 
 
 class GroupFake(FakeLauncher):

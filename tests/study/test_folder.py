@@ -51,8 +51,8 @@ def test_a_new_folder_and_all_in_it_are_for_their_owner(tmp_path: Path, mode: in
     limit = mode or 0o700
     assert root.stat().st_mode & 0o777 == limit
     files = [each for each in root.rglob("*") if each.is_file()]
-    assert {"study.db", "recommended.json"} <= {each.name for each in files}
-    assert not [str(each) for each in files if each.stat().st_mode & 0o077 & ~limit]
+    assert {"study.db", "recommended.json"} <= {file.name for file in files}
+    assert not [str(file) for file in files if file.stat().st_mode & 0o077 & ~limit]
 
 
 OUTSIDE = ("../mine", "/etc/mine", "..", "", ".", "a/../../mine")

@@ -132,7 +132,7 @@ def test_a_world_costs_the_log_the_same_however_many_there_are() -> None:
                 log.add(record)
             log.rows.disturbed(block)
             log.variance_within()
-        calls.append(sum(each.callcount for each in profile.getstats()))
+        calls.append(sum(stat.callcount for stat in profile.getstats()))
     assert calls[-1] == calls[20]
 
 

@@ -56,7 +56,7 @@ def found_of(log: StudyLog, binding: str, threads: int) -> Together:
 
 def test_each_knob_gives_what_was_planted() -> None:
     found = found_of(measured(added_up), "equal", 1)
-    gains = {str(each.dimension): each for each in found.gains}
+    gains = {str(gain.dimension): gain for gain in found.gains}
     assert [*gains] == ["cpu_binding", "num_worker_threads"]
     for knob, value, truth in (("cpu_binding", "equal", 1.25), ("num_worker_threads", 1, 1.1)):
         interval = known(gains[knob].interval)
@@ -71,8 +71,8 @@ def test_a_knob_whose_other_value_left_early_has_a_gain_without_an_interval() ->
     log = log_of(BOTH, *early)
     log.looks = (InterimAnalysis(3, 1e-9, 1.0, 1.0),)
     found = found_of(log, "equal", 1)
-    assert [each.interval for each in found.gains] == [None, None]
-    assert [each.gain for each in found.gains] == pytest.approx([1.25, 1.1], rel=0.04)
+    assert [gain.interval for gain in found.gains] == [None, None]
+    assert [gain.gain for gain in found.gains] == pytest.approx([1.25, 1.1], rel=0.04)
 
 
 def test_the_best_number_of_threads_is_that_of_each_binding() -> None:
@@ -83,7 +83,7 @@ def test_the_best_number_of_threads_is_that_of_each_binding() -> None:
     assert (str(unbound.beside), unbound.best, unbound.is_shown) == ("cpu_binding=none", 1, True)
     assert unbound.near == (1,)
     alone = found_of(measured(interacting), "none", 1)
-    assert [str(each.beside) for each in alone.best_threads] == ["cpu_binding=none"]
+    assert [str(thread.beside) for thread in alone.best_threads] == ["cpu_binding=none"]
     # The interaction is named.
     (both,) = found.interactions
     assert {both.value, both.other} & {1}
@@ -107,7 +107,7 @@ def test_what_is_best_of_one_role_is_said_beside_the_other() -> None:
         "*": {"cpu_binding": ["none", "equal"]},
     }
     found = known(together_of(measured(interacting, plan_of(space=by_role, baseline=BASELINE)), 1))
-    assert {str(each.dimension): [*each.beside.values] for each in found.best_threads} == {
+    assert {str(thread.dimension): [*thread.beside.values] for thread in found.best_threads} == {
         "caller.num_worker_threads": [
             Dimension("*", "cpu_binding"), Dimension("server", "num_worker_threads"),
         ],

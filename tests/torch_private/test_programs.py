@@ -38,9 +38,9 @@ def test_no_call_is_lost_wherever_threads_take_turns() -> None:
             sys.settrace(None)
 
     threads = [threading.Thread(target=call) for _ in range(THREADS)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert hooks._count() == THREADS * CALLS
     assert hooks._outcomes.facts(lambda: 0)["functions"] == [["aten::add", THREADS * CALLS]]

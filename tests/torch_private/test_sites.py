@@ -97,7 +97,7 @@ def test_the_innermost_line_of_the_program_is_the_site(stack: list[Any], site: s
 def test_each_line_of_a_function_is_a_site_of_its_own_and_found_again() -> None:
     calls = [calling("/work/main.py", line) for line in (5, 6, 5)]
     for _ in range(2):
-        assert [seen(each) for each in calls] == ["main.py:5", "main.py:6", "main.py:5"]
+        assert [seen(call) for call in calls] == ["main.py:5", "main.py:6", "main.py:5"]
 
 
 def test_where_it_is_most_often_only_a_line_of_the_program_is_found_at_once() -> None:
@@ -117,7 +117,7 @@ def test_a_bounded_number_of_sites_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sites, "_MOST_KNOWN", 3)
     calls = [calling("/work/main.py", line) for line in range(5, 10)]
     for _ in range(2):
-        found = [seen(each) for each in calls]
+        found = [seen(call) for call in calls]
         assert found == ["main.py:5", "main.py:6", "main.py:7", "", ""]
     assert (len(sites._sites), len(sites._codes), len(sites._kinds)) == (3, 3, 1)
 

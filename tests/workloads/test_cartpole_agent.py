@@ -115,7 +115,7 @@ def test_a_batch_is_safe_with_a_thread_per_observer() -> None:
     agent, states = an_agent(8, 50), states_of(8, 50)
 
     def ask(observer: int) -> list[int]:
-        return [agent.select_action_batch(observer, each[observer]).wait() for each in states]
+        return [agent.select_action_batch(observer, state[observer]).wait() for state in states]
 
     with ThreadPoolExecutor(8) as pool:
         found = [*pool.map(ask, range(8))]

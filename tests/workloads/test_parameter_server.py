@@ -54,7 +54,7 @@ def test_a_batch_gives_what_torchs_own_optimizer_makes_of_all_batches_together()
     batches = [make_batches(BATCHES, 2, 8, seed=3, trainer=rank) for rank in (1, 2)]
     for step in range(STEPS):
         optimizer.zero_grad()
-        losses = [each[step % BATCHES].loss(model) for each in batches]
+        losses = [batch[step % BATCHES].loss(model) for batch in batches]
         torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     for now, right in zip(server.parameters, model.parameters(), strict=True):

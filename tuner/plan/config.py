@@ -202,7 +202,7 @@ def values_of(
 def varying(configs: Sequence[Config], subject: Defaults) -> dict[Dimension, tuple[Value, ...]]:
     """The dimensions that differ between configurations, each with its values; what is named for
     all roles is left out where each role has its own."""
-    named = {each for one in configs for each, _ in one.items}
+    named = {dimension for one in configs for dimension, _ in one.items}
     found = {
         dimension: values_of(configs, dimension, subject)
         for dimension in sorted(named)

@@ -81,7 +81,7 @@ class Launching(FrozenModel):
         """The keys of a plan that ask for this; those that have their default are left out."""
         given = self.model_dump(exclude_defaults=True)
         if self.place:
-            given["place"] = dict(str(each).partition("=")[::2] for each in self.place)
+            given["place"] = dict(str(place).partition("=")[::2] for place in self.place)
         return given
 
     def mistakes(self, roles: Iterable[str]) -> list[str]:
@@ -89,8 +89,8 @@ class Launching(FrozenModel):
         known = tuple(roles)
         return [
             f"place: there is no role {role!r}{did_you_mean(role, known)}"
-            for each in self.place
-            for role in each.roles
+            for place in self.place
+            for role in place.roles
             if role not in (*known, ALL_ROLES)
         ]
 
@@ -126,13 +126,13 @@ def read_launching(mapping: Mapping[str, Any]) -> tuple[Launching, list[str]]:
     try:
         return Launching.model_validate(given), []
     except ValidationError as error:
-        return Launching(), [f"{each['loc'][0]}: {each['msg']}" for each in error.errors()]
+        return Launching(), [f"{mistake['loc'][0]}: {mistake['msg']}" for mistake in error.errors()]
 
 
 def _read_places(raw: object) -> tuple[tuple[RolePlace, ...], list[str]]:
     pairs = list(raw.items()) if isinstance(raw, Mapping) else raw
     if not isinstance(pairs, list | tuple) or not all(
-        isinstance(each, list | tuple) and len(each) == 2 for each in pairs
+        isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs
     ):
         return (), [f"place must be a table, such as server = 1, got {raw!r}"]
     places, problems = [], []
@@ -141,7 +141,7 @@ def _read_places(raw: object) -> tuple[tuple[RolePlace, ...], list[str]]:
             places.append(RolePlace.read(str(roles), value))
         except ValueError as error:
             problems.append(f"place: {error}")
-    named = [role for each in places for role in each.roles]
+    named = [role for place in places for role in place.roles]
     twice = sorted({role for role in named if named.count(role) > 1})
     problems += [f"place: the role {role} has two places" for role in twice]
     return tuple(places), problems

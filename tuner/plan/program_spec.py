@@ -146,10 +146,10 @@ class ProgramSpec(ProgramRequest, Ranks):
         fixed = max((self.functions[0][name] for name in self.work), default=0)
         if not fixed or fixed >= LEAST_OF_WORK:
             return fixed > 0
-        known = [each for each in self.active_s if each]
+        known = [active for active in self.active_s if active]
         if len(known) < len(self.calls) or not all(self.calls):
             return False
-        spread, of_time = (max(each) / min(each) for each in (self.calls, known))
+        spread, of_time = (max(counts) / min(counts) for counts in (self.calls, known))
         return math.log(of_time) < math.log(spread) / 2
 
     @property

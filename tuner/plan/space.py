@@ -61,7 +61,7 @@ class Space:
 
     def values_of(self, knob: str) -> list[Value]:
         """The values of a knob, for whichever role."""
-        return [each for axis, values in self.axes if axis.knob == knob for each in values]
+        return [value for axis, values in self.axes if axis.knob == knob for value in values]
 
     def grid(self) -> list[Config]:
         """Every configuration of the space, the last axis varying fastest."""

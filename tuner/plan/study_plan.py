@@ -64,7 +64,7 @@ class StudyPlan(FrozenModel):
     def _is_crowded(self, config: Config) -> bool:
         """Whether some bound rank has more intra-op threads than logical CPUs."""
         return config.binds and any(
-            each > self._cpus for each in intra_op_threads(self.subject, config).values()
+            threads > self._cpus for threads in intra_op_threads(self.subject, config).values()
         )
 
     @property
@@ -72,9 +72,9 @@ class StudyPlan(FrozenModel):
         """The intra-op threads of each role whose bound ranks have fewer than it has by itself, as
         no configuration names a number; none where no rank is bound."""
         dimensions = {*self.space.dimensions, *self.baseline.values}
-        if _THREADS in {each.knob for each in dimensions}:
+        if _THREADS in {dimension.knob for dimension in dimensions}:
             return []
-        if not any(each.binds for each in self.candidates()):
+        if not any(candidate.binds for candidate in self.candidates()):
             return []
         own = intra_op_threads(self.subject)
         return [f"{self._cpus} ({role})" for role, count in own.items() if count > self._cpus]
@@ -159,7 +159,7 @@ class StudyPlan(FrozenModel):
         chosen = {
             **self.measuring.model_dump(by_alias=True, exclude={"until_clear"}),
             **self.launching.model_dump(),
-            "place": [str(each) for each in self.launching.place],
+            "place": [str(place) for place in self.launching.place],
         }
         may_change = {name for name, key in PLAN_KEYS.items() if key.may_change}
         return {

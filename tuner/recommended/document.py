@@ -116,10 +116,10 @@ def _role_patterns(program: object) -> tuple[tuple[str, str], ...]:
     pairs = program.get("role_patterns", []) if isinstance(program, Mapping) else []
     if not isinstance(pairs, list):
         raise ValueError(f"environment.program.role_patterns must be a list, got {short(pairs)}")
-    for each in pairs:
-        if not isinstance(each, list) or [*map(type, each)] != [str, str]:
+    for pair in pairs:
+        if not isinstance(pair, list) or [*map(type, pair)] != [str, str]:
             raise ValueError(
-                f"environment.program.role_patterns must hold pairs, got {short(each)}"
+                f"environment.program.role_patterns must hold pairs, got {short(pair)}"
             )
     return tuple((role, pattern) for role, pattern in pairs)
 

@@ -149,7 +149,7 @@ def _roles_like(
             raise UsageError(f"{path} has no role {role!r}; its roles are {named}")
         return (role,)
     first, *others = (agent_options(measured.of_role(each)) for each in measured.roles)
-    if any(each != first for each in others):
+    if any(other != first for other in others):
         raise UsageError(f"the options in {path} differ by role: give role=, one of {named}")
     return measured.roles
 

@@ -221,7 +221,7 @@ class Recommendation(_Part):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of `recommended.json`, which `recommended.schema.json` holds."""
+    """The JSON Schema of `recommended.json`, which the documentation site has."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rpc-tuner:recommended:{FORMAT}",
@@ -264,7 +264,7 @@ def as_toml(recommendation: Recommendation) -> str:
 
 def _without_null(value: object) -> Any:
     if isinstance(value, list):
-        return [_without_null(each) for each in value]
+        return [_without_null(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {

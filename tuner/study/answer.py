@@ -205,15 +205,15 @@ class StudyAnswer(Conclusion):
         if self.needed_s is None or self.sampling is not None:
             return []
         known = {row.config for row in self.rows}
-        return [each for each in self.plan.candidates() if each not in known]
+        return [candidate for candidate in self.plan.candidates() if candidate not in known]
 
     @cached_property
     def forecasts_alone(self) -> dict[Config, ForecastThreads]:
         """What was forecast of the configurations that were not reached."""
         found = {
-            each: self.forecasts.get(self.plan.forecast_key(each))
-            for each in self.not_reached
-            if self.plan.is_forecast_alone(each)
+            config: self.forecasts.get(self.plan.forecast_key(config))
+            for config in self.not_reached
+            if self.plan.is_forecast_alone(config)
         }
         return {config: each for config, each in found.items() if each is not None and each.is_sure}
 
@@ -310,7 +310,7 @@ class StudyAnswer(Conclusion):
             },
             "why": {name: row.diagnosis for name, row in self.why.items()},
             **({"changes": self._changes()} if self.changes else {}),
-            **({"callers": [each.to_json() for each in self.callers]} if self.callers else {}),
+            **({"callers": [caller.to_json() for caller in self.callers]} if self.callers else {}),
             "epsilon_achieved": _known_share(self.epsilon_achieved),
             "not_excluded": self._configs(self.not_excluded),
             "not_told_apart": self._configs(self.not_told_apart),
@@ -321,20 +321,20 @@ class StudyAnswer(Conclusion):
             "more_s": None if self.more_s is None else round(self.more_s, 1),
             "passed_over": [
                 {
-                    "config": self.by_trial[each.trial].config.to_json(),
-                    "reason": each.reason,
-                    "preference": each.preference,
+                    "config": self.by_trial[trial.trial].config.to_json(),
+                    "reason": trial.reason,
+                    "preference": trial.preference,
                 }
-                for each in self.passed_over
+                for trial in self.passed_over
             ],
             "causes": [
                 {
-                    "failure": each.failure,
-                    "message": each.message,
-                    "worlds": sum(each.worlds.values()),
-                    "configs": self._configs(each.worlds),
+                    "failure": cause.failure,
+                    "message": cause.message,
+                    "worlds": sum(cause.worlds.values()),
+                    "configs": self._configs(cause.worlds),
                 }
-                for each in self.causes
+                for cause in self.causes
             ],
             **({} if self.together is None else self.together.to_json()),
             "blocks": self.blocks,
@@ -354,8 +354,8 @@ class StudyAnswer(Conclusion):
 
     def _changes(self) -> list[dict[str, Any]]:
         return [
-            {**each.model_dump(), "gains_more": each is self.better_change}
-            for each in self.changes
+            {**change.model_dump(), "gains_more": change is self.better_change}
+            for change in self.changes
         ]  # fmt: skip
 
     def _far_ahead_json(self, found: FarAhead) -> dict[str, Any]:

@@ -187,8 +187,8 @@ class TrialWorlds:
         while block in self.blocks:
             place = self.blocks.index(block)
             self.samples_s -= self.samples[place].world_s
-            for each in (self.blocks, self.samples, self.costs, self.cpu_costs):
-                del each[place]
+            for column in (self.blocks, self.samples, self.costs, self.cpu_costs):
+                del column[place]
 
     def world_s(self, min_time_s: float) -> float:
         """Seconds that a world of such steps takes, and those that fail before it; 0: none ran."""
@@ -209,5 +209,5 @@ class TrialWorlds:
 
     def recent_within(self, count: int) -> list[float]:
         """`variance_within` of those of the latest samples that have enough steps to tell."""
-        known = [_within(each.step_s) for each in self.samples[-count:]]
+        known = [_within(sample.step_s) for sample in self.samples[-count:]]
         return [within for within in known if within is not None]

@@ -84,7 +84,7 @@ def needs_threads(log: StudyLog) -> NeedsThreads | None:
         role=role or "",
         own=count(log.configs[BASELINE]),
         threads=most,
-        enough=min((each for each in ran if each > most), default=None),
+        enough=min((threads for threads in ran if threads > most), default=None),
         has_more=any(count(config) > most for config in log.plan.candidates()),
     )
 
@@ -98,10 +98,10 @@ def _starved(log: StudyLog) -> Iterator[tuple[tuple[int, ...], str | None]]:
 def _role_of(log: StudyLog, trial: int) -> str | None:
     deadlock = log.states[trial].deadlock
     name = deadlock and deadlock.rank
-    return next((each.role for each in log.plan.subject.ranks if each.name == name), None)
+    return next((rank.role for rank in log.plan.subject.ranks if rank.name == name), None)
 
 
 def _is_of_all(log: StudyLog) -> bool:
     """Whether all roles have the same threads in each configuration of the space."""
     named = [each for each in log.plan.space.dimensions if each.knob == NUM_WORKER_THREADS.name]
-    return all(each.role == ALL_ROLES for each in named)
+    return all(dimension.role == ALL_ROLES for dimension in named)

@@ -66,7 +66,7 @@ def gains_of(log: StudyLog) -> Gains:
         "gains",
         (log.rows.version, log.looks, rivals),
         lambda: Gains(
-            evidence(log), log.rules.confidence, [_look(log, each) for each in log.looks], rivals
+            evidence(log), log.rules.confidence, [_look(log, look) for look in log.looks], rivals
         ),
     )
 
@@ -86,7 +86,7 @@ def points_among(
     """Each configuration as the numbers of its values."""
     places = {each: {value: n for n, value in enumerate(found)} for each, found in values.items()}
     return [
-        tuple(place[config.value_of(each, subject)] for each, place in places.items())
+        tuple(place[config.value_of(dimension, subject)] for dimension, place in places.items())
         for config in configs
     ]
 
@@ -135,7 +135,7 @@ def strongest_rival(log: StudyLog) -> int | None:
     possible, is out. What is shown to be better is not left for what few blocks have ahead of it.
     """
     states = log.states
-    rivals = [each for each in rivals_of(log) if not (states[each].broken or states[each].lost)]
+    rivals = [rival for rival in rivals_of(log) if not (states[rival].broken or states[rival].lost)]
     racing = [trial for trial in rivals if not states[trial].is_eliminated()]
     levels, cost, epsilon = levels_of(log), log.log_cost(), log.rules.log_epsilon
     found = (strongest(levels, trials, cost, epsilon) for trials in (racing, rivals))
@@ -211,7 +211,7 @@ def far_ahead(log: StudyLog) -> FarAhead | None:
     worlds = len(log.trials[best].samples)
     if value is None or other is None:
         firsts = (log.calibration(best), log.calibration(BASELINE))
-        value, other = (log.plan.objective.value(each) for each in firsts if each is not None)
+        value, other = (log.plan.objective.value(first) for first in firsts if first is not None)
     return FarAhead(best, max(1, worlds), value, other)
 
 
@@ -239,9 +239,9 @@ def causes_of(log: StudyLog) -> tuple[Cause, ...]:
     """Of what worlds failed of trials that have run; what is most frequent comes first."""
     found: dict[Hashable, tuple[Failure, Counter[int]]] = {}
     for trial, worlds in enumerate(log.trials):
-        for each in worlds.failures if worlds.ran else ():
-            kind = failure_signature(each.failure, each.message)
-            found.setdefault(kind, (each, Counter()))[1][trial] += 1
+        for failure in worlds.failures if worlds.ran else ():
+            kind = failure_signature(failure.failure, failure.message)
+            found.setdefault(kind, (failure, Counter()))[1][trial] += 1
     ordered = sorted(found.values(), key=lambda kind: -kind[1].total())
     return tuple(Cause(first.failure, first.message, counts) for first, counts in ordered)
 
@@ -254,8 +254,8 @@ def fails_more_often(log: StudyLog, trial: int) -> bool:
     failed = len(log.trials[trial].failures)
     if not (failed and trial in ran and others):
         return False
-    others_failed = sum(len(log.trials[each].failures) for each in others)
-    others_worlds = others_failed + sum(ran[each] for each in others)
+    others_failed = sum(len(log.trials[other].failures) for other in others)
+    others_worlds = others_failed + sum(ran[other] for other in others)
     # Any of them may be shown to.
     alpha = FAILING_SHARE * log.rules.alpha / len(ran)
     return fails_more(failed, failed + ran[trial], others_failed, others_worlds, alpha)

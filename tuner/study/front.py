@@ -80,7 +80,7 @@ def front_of(log: StudyLog) -> Front | None:
     first, second = log.plan.objective, log.plan.second_objective
     if second is None:
         return None
-    out = [each.unreliable or each.lost or each.broken for each in log.states]
+    out = [state.unreliable or state.lost or state.broken for state in log.states]
     ran = [trial for trial in log.runnable if not out[trial]]
     known = [trial for trial in ran if len(log.trials[trial].samples) >= LEAST_FRONT_BLOCKS]
     if not known:

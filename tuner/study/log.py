@@ -198,8 +198,8 @@ class StudyLog:
         self._leave_out(blocks)
 
     def _leave_out(self, blocks: Sequence[int]) -> None:
-        left = {each.trial for each in self.records if each.block in blocks}
-        self.records = [each for each in self.records if each.block not in blocks]
+        left = {record.trial for record in self.records if record.block in blocks}
+        self.records = [record for record in self.records if record.block not in blocks]
         self.rows.drop(blocks)
         for trial in left:
             for block in blocks:
@@ -271,7 +271,7 @@ class StudyLog:
     @property
     def calibrated(self) -> int:
         """The number of trials that have had their first world, with or without success."""
-        return sum(each.calibration is not None for each in self.trials)
+        return sum(trial.calibration is not None for trial in self.trials)
 
     def first_cost(self, trial: int, objective: Objective | None = None) -> float:
         """log(objective) of a trial's calibration, less is better; infinite where it has none."""
@@ -291,7 +291,7 @@ class StudyLog:
     @property
     def traced_s(self) -> float:
         """Seconds that all traced worlds took."""
-        return sum(each.trace.world_s for each in self.trials if each.trace is not None)
+        return sum(trial.trace.world_s for trial in self.trials if trial.trace is not None)
 
     def blocks(self, phase: Phase) -> int:
         """The number of blocks of a phase, an unfinished one included."""
@@ -307,7 +307,7 @@ class StudyLog:
         worlds, calibration = self.trials[trial].samples[-_RECENT:], self.calibration(trial)
         if calibration is not None and len(worlds) < _RECENT:
             worlds.append(calibration)
-        known = [each.median_step_s for each in worlds if each.median_step_s is not None]
+        known = [world.median_step_s for world in worlds if world.median_step_s is not None]
         return statistics.median(known) if known else None
 
     def worlds(self, *phases: Phase, objective: int = 0) -> FloatArray:
@@ -341,13 +341,13 @@ class StudyLog:
     @of_blocks
     def log_cost(self) -> FloatArray:
         """log(CPU seconds per step or run) of each trial, the median; NaN where it is not known."""
-        return np.array([each.cpu_cost for each in self.trials])
+        return np.array([trial.cpu_cost for trial in self.trials])
 
     @of_configs
     def threads(self) -> list[int]:
         """RPC worker threads of all ranks, by trial."""
         roles, of = [rank.role for rank in self.plan.subject.ranks], self.plan.threads_of
-        return [sum(of(role, each) for role in roles) for each in self.configs]
+        return [sum(of(role, config) for role in roles) for config in self.configs]
 
     def forecast(self, config: Config) -> ForecastThreads | None:
         """What a trace of the baseline tells of a configuration; None: nothing."""
@@ -355,7 +355,7 @@ class StudyLog:
 
     def variance_within(self) -> float | None:
         """`variance_within` of a typical world; None where none has enough steps to tell."""
-        found = [each for worlds in self.trials for each in worlds.recent_within(_RECENT)]
+        found = [within for worlds in self.trials for within in worlds.recent_within(_RECENT)]
         return statistics.median(found) if found else None
 
     def world_s(self, trial: int) -> float:

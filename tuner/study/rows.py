@@ -101,7 +101,7 @@ class TrialRow:
     @property
     def broken_text(self) -> str:
         """By how much it breaks which limits: `peak_rss_mb 2400 > 2000, by 20 %`."""
-        return "; ".join(each.text for each in self.broken)
+        return "; ".join(limit.text for limit in self.broken)
 
     def metric(self, metric: Metric) -> float:
         """The value of a metric; NaN where it is not known."""
@@ -126,7 +126,7 @@ class TrialRow:
             **{name: None if each != each else each for name, each in self._numbers().items()},
             "unreliable": self.unreliable,
             **({"lost_calls": self.lost} if self.lost else {}),
-            "broken_limits": [each.to_json() for each in self.broken],
+            "broken_limits": [limit.to_json() for limit in self.broken],
             "eliminated": self.eliminated,
             "forecast": self.forecast and self.forecast.to_json(),
         }
@@ -198,7 +198,7 @@ def rows_of(log: StudyLog, tied: Collection[int], trials: Gains) -> tuple[TrialR
         return not row.is_measured, bool(row.broken), alone, behind, row.trial
 
     every = range(len(log.configs))
-    return tuple(sorted((_row(log, each, trials, each in tied) for each in every), key=rank))
+    return tuple(sorted((_row(log, trial, trials, trial in tied) for trial in every), key=rank))
 
 
 def _row(log: StudyLog, trial: int, trials: Gains, tied: bool) -> TrialRow:

@@ -59,8 +59,8 @@ def stored_log(store: StudyStore, plan: StudyPlan) -> StudyLog:
 def stored_forecasts(store: StudyStore) -> dict[tuple[float, ...], ForecastThreads]:
     """What a trace of its baseline tells of others, by `StudyPlan.forecast_key`."""
     with store.reading("forecasts"):
-        found = [ForecastThreads(**each) for each in store.noted("forecasts") or ()]
-        return {(*each.threads, *each.intervals_s): each for each in found}
+        found = [ForecastThreads(**forecast) for forecast in store.noted("forecasts") or ()]
+        return {(*forecast.threads, *forecast.intervals_s): forecast for forecast in found}
 
 
 def stored_answer(place: StudyPlace) -> StudyAnswer:

@@ -84,9 +84,9 @@ class Together(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The entries in `--json`."""
         return {
-            "knob_gains": [each.to_json() for each in self.gains],
-            "best_threads": [each.to_json() for each in self.best_threads],
-            "interactions": [each.to_json() for each in self.interactions],
+            "knob_gains": [gain.to_json() for gain in self.gains],
+            "best_threads": [thread.to_json() for thread in self.best_threads],
+            "interactions": [interaction.to_json() for interaction in self.interactions],
         }
 
 
@@ -100,7 +100,7 @@ def together_of(log: StudyLog, chosen: int | None) -> Together | None:
     if chosen is None or np.isnan(levels[[BASELINE, chosen]]).any():
         return Together()
     fitted = _Fitted(log, levels, points_of(log), values, chosen)
-    best = [fitted.best_threads(each, at) for each in fitted.threads for at in fitted.places]
+    best = [fitted.best_threads(thread, at) for thread in fitted.threads for at in fitted.places]
     both = map(fitted.interaction, fitted.threads)
     return Together(tuple(fitted.gains()), tuple(filter(None, best)), tuple(filter(None, both)))
 
@@ -118,7 +118,7 @@ class _Fitted:
     @property
     def threads(self) -> list[Dimension]:
         """The numbers of threads, where another knob is tuned too."""
-        found = [each for each in self.values if each.knob == NUM_WORKER_THREADS.name]
+        found = [value for value in self.values if value.knob == NUM_WORKER_THREADS.name]
         return found if len(found) < len(self.values) else []
 
     @property
@@ -126,8 +126,8 @@ class _Fitted:
         """The chosen point, and the same with what the baseline has of all but threads."""
         best, base = self.points[self.chosen], self.points[BASELINE]
         plain = tuple(
-            mine if each in self.threads else its
-            for each, mine, its in zip(self.values, best, base, strict=True)
+            mine if value in self.threads else its
+            for value, mine, its in zip(self.values, best, base, strict=True)
         )
         return [*dict.fromkeys((best, plain))]
 
@@ -168,7 +168,7 @@ class _Fitted:
         # Every pair of them, beside whatever is chosen, could have been the one that is shown.
         shared = len(trials) * (len(trials) - 1) * self._combinations(dimension)
         worse = [trials[number] for number in trials if number not in near]
-        behind = [gains_of(self.log).gain(each, trials[best], shared) for each in worse]
+        behind = [gains_of(self.log).gain(trial, trials[best], shared) for trial in worse]
         return BestThreads(
             dimension,
             self._beside(place, dimension),
@@ -194,7 +194,7 @@ class _Fitted:
         if not shown:
             return None
         _, one, other = min(shown)
-        apart_by = [self.levels[each[other]] - self.levels[each[one]] for each in (here, there)]
+        apart_by = [self.levels[point[other]] - self.levels[point[one]] for point in (here, there)]
         if max(map(abs, apart_by)) <= self.log.rules.log_epsilon:
             return None  # they differ, but at both places the two numbers are about as good
         beside = [self._beside(place, dimension) for place in self.places]

@@ -104,7 +104,7 @@ class WriteAheadLog:
 
     def _save(self) -> None:
         lines = [{**self._head, "worlds": len(self._pending)}]
-        lines += [each.model_dump(mode="json") for each in self._pending]
+        lines += [record.model_dump(mode="json") for record in self._pending]
         content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         self._bytes, self._problem = len(content), None
         try:

@@ -42,7 +42,7 @@ def openmp_code() -> list[range]:
             # addresses, permissions, offset, device, inode, path
             addresses, permissions, *_, path = [*line.split(maxsplit=5), ""][:6]
             if "x" in permissions and _OPENMP.match(Path(path).name):
-                start, end = (int(each, 16) for each in addresses.split("-"))
+                start, end = (int(edge, 16) for edge in addresses.split("-"))
                 found.append(range(start, end))
                 if _TORCHS_OWN.search(path):
                     own.append(range(start, end))

@@ -176,7 +176,7 @@ def _stderr_without(unwanted: Sequence[bytes]) -> Iterator[None]:
         finally:
             os.dup2(terminal, 2)
             held.seek(0)
-            lines = [line for line in held if not any(each in line for each in unwanted)]
+            lines = [line for line in held if not any(word in line for word in unwanted)]
             with suppress(OSError):
                 os.write(terminal, b"".join(lines))
             os.close(terminal)

@@ -166,8 +166,8 @@ def _own_folders() -> tuple[str, ...]:
 @cache
 def _roots() -> list[Path]:
     """The working directory, if there is one, and then the entries of `sys.path`, longest first."""
-    entries = {Path(each) for each in sys.path if isinstance(each, str)}
-    roots = sorted(filter(Path.is_absolute, entries), key=lambda each: -len(each.parts))
+    entries = {Path(entry) for entry in sys.path if isinstance(entry, str)}
+    roots = sorted(filter(Path.is_absolute, entries), key=lambda entry: -len(entry.parts))
     with suppress(OSError):
         roots.insert(0, Path.cwd())
     return roots

@@ -72,9 +72,9 @@ def end_groups(leaders: Sequence[int], variable: str, text: str) -> None:
     """Kill the process groups of these leaders, all that the leaders have started, and all that has
     an environment variable with a text in it."""
     # Before they are orphans, whose parents are not known any more.
-    known = {pid: _started(pid) for each in leaders for pid in (*descendants(each), each)}
-    for each in leaders:
-        kill_group(each)
+    known = {pid: _started(pid) for leader in leaders for pid in (*descendants(leader), leader)}
+    for leader in leaders:
+        kill_group(leader)
 
     def left() -> list[int] | None:
         marked = [pid for pid in _processes() if has_variable(pid, variable, text)]
@@ -102,9 +102,9 @@ def kill_what_is_left(
 
 def kill(pids: Sequence[int]) -> None:
     """Kill these processes, as far as they are there and ours."""
-    for each in pids:
+    for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(each, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
 
 def kill_group(leader: int) -> None:
@@ -151,12 +151,12 @@ def _started(pid: int) -> list[bytes]:
 
 
 def _processes() -> Iterator[int]:
-    return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+    return (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
 
 
 def _children(pid: int) -> Iterator[int]:
     if not Path("/proc/thread-self/children").exists():  # a kernel that does not list them
-        yield from (each for each in _processes() if status_of(each)[1:2] == [b"%d" % pid])
+        yield from (child for child in _processes() if status_of(child)[1:2] == [b"%d" % pid])
         return
     with suppress(OSError):  # it has ended
         # A process is the child of the thread that started it.
@@ -251,7 +251,7 @@ def _is_of_cluster(pid: int, folder: str) -> bool:
         return True
     inside = f"{Path(folder).resolve()}/"  # a link, such as that of TMPDIR, is in no /proc
     with suppress(OSError):
-        return any(each.startswith(inside) for each in _open_files(pid))
+        return any(file.startswith(inside) for file in _open_files(pid))
     return False
 
 

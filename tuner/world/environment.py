@@ -113,8 +113,8 @@ class Environment(FrozenModel):
         """How other groups differ from the first, each as `group 2: CPU model: ours, theirs`."""
         return [
             f"group {number}: {difference}"
-            for number, each in enumerate(self.groups[1:], start=2)
-            for difference in each.differences(self.groups[0])
+            for number, group in enumerate(self.groups[1:], start=2)
+            for difference in group.differences(self.groups[0])
         ]
 
 
@@ -161,13 +161,13 @@ def of_all_hosts(states: Sequence[MachineState]) -> MachineState | None:
         return next(iter(states), None)
 
     def known(name: str) -> list[Any]:
-        return [value for each in states if (value := getattr(each, name)) is not None]
+        return [value for state in states if (value := getattr(state, name)) is not None]
 
     sums = ("others_cpus", "stolen_cpus", "load", "throttled_s", "throttled_periods")
     mhz = known("mhz")
     return MachineState(
-        seconds=max(each.seconds for each in states),
-        cpus=sum(each.cpus for each in states),
+        seconds=max(state.seconds for state in states),
+        cpus=sum(state.cpus for state in states),
         # The host under the most pressure is the one that the others wait for.
         pressure_some=max(known("pressure_some"), default=None),
         pressure_full=max(known("pressure_full"), default=None),
@@ -228,7 +228,7 @@ class MachineReader:
         # A rank of another world that ends between two of the files is in neither of them; the
         # next time it is in the first one.
         found = [self._own_once_s() for _ in range(2 if self._is_shared else 1)]
-        known = [each for each in found if each is not None]
+        known = [seconds for seconds in found if seconds is not None]
         return {"own_s": max(known)} if len(known) == len(found) else {}
 
     def _own_once_s(self) -> float | None:
@@ -290,7 +290,7 @@ def _between(before: Mapping[str, float], after: Mapping[str, float]) -> Machine
         cpus = int(after["cpus"])
         if "own_s" in spent:
             # Whose the interrupts are is unknown.
-            known_s = sum(max(0.0, spent[each]) for each in ("idle_s", "interrupts_s", "stolen_s"))
+            known_s = sum(max(0.0, spent[name]) for name in ("idle_s", "interrupts_s", "stolen_s"))
             spent["others_s"] = seconds * cpus - known_s - spent["own_s"]
     mhz = [reading["mhz"] for reading in (before, after) if "mhz" in reading]
     return MachineState(

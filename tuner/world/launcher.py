@@ -218,11 +218,11 @@ class GroupedLauncher(Together):
     @property
     def own_network(self) -> bool:
         """See `Launcher.own_network`: of all groups."""
-        return all(each.own_network for each in self.members)
+        return all(member.own_network for member in self.members)
 
     def subject_of(self, draft: PlanDraft) -> Subject:
         """See `Launcher.subject_of`; every group is asked, as each may have hosts of its own."""
-        subject, *_ = [each.subject_of(draft) for each in self.members]
+        subject, *_ = [member.subject_of(draft) for member in self.members]
         return subject
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
@@ -240,5 +240,5 @@ def environment_with(launcher: Launcher) -> Environment:
     here = Environment.here().model_copy(update={"own_network": launcher.own_network})
     if not isinstance(launcher, GroupedLauncher):
         return here
-    facts = [each.facts() for each in launcher.members if isinstance(each, Fingerprinted)]
+    facts = [member.facts() for member in launcher.members if isinstance(member, Fingerprinted)]
     return here.model_copy(update={"groups": tuple(facts)})

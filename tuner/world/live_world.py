@@ -145,14 +145,14 @@ class RankWorld(LiveWorld):
 
     def _look(self, timeout_s: float) -> bool:
         self._poll(timeout_s)
-        if not self._is_going and all(each.phase == "ready" for each in self._records):
+        if not self._is_going and all(record.phase == "ready" for record in self._records):
             self._is_going = True
             self._ranks.send(0, {"kind": "go", "pids": self._pids})
         if self._result and not self._is_stopping:
             self._is_stopping = True
             self._send_all("stop")
-        self._has_finished = all(each.finished for each in self._records)
-        return self._has_finished or any(each.failed for each in self._records)
+        self._has_finished = all(record.finished for record in self._records)
+        return self._has_finished or any(record.failed for record in self._records)
 
     def _poll(self, timeout_s: float) -> None:
         for rank, message in self._ranks.poll(timeout_s):
@@ -181,7 +181,7 @@ class RankWorld(LiveWorld):
         until_s = time.monotonic() + GRACE_S
         while (left_s := until_s - time.monotonic()) > 0:
             self._poll(left_s)
-        alive = [rank for rank, each in enumerate(self._records) if each.exit_code is None]
+        alive = [rank for rank, record in enumerate(self._records) if record.exit_code is None]
         self._ranks.dump_stacks(alive)
         self._poll(0)  # what they said meanwhile
         self._world_s = self._lasted_s()

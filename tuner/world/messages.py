@@ -35,7 +35,7 @@ def _tuple_of(*checks: _Check) -> _Check:
     return lambda value: (
         type(value) is list
         and len(value) == len(checks)
-        and all(check(each) for check, each in zip(checks, value, strict=True))
+        and all(check(item) for check, item in zip(checks, value, strict=True))
     )
 
 
@@ -92,7 +92,7 @@ def _facts(text: str) -> dict[str, _Check]:
         known = _KINDS[kind.removesuffix("?")]
         return known if kind in _KINDS else lambda value: value is None or known(value)
 
-    return {name: check(kind) for name, kind in (each.split(":") for each in text.split())}
+    return {name: check(kind) for name, kind in (pair.split(":") for pair in text.split())}
 
 
 _OF_ALL = _facts("pid:whole time_ns:whole")

@@ -92,8 +92,8 @@ def starvation(records: Sequence[RankRecord]) -> RankRecord | None:
     driver = records[0].states[-2:] if records else []
     if len(driver) < 2 or driver[0]["steps_done"] != driver[1]["steps_done"]:
         return None
-    probed = (each for each in records if len(each.states) > 1)
-    return next((each for each in probed if all(map(_all_wait, each.states[-2:]))), None)
+    probed = (record for record in records if len(record.states) > 1)
+    return next((record for record in probed if all(map(_all_wait, record.states[-2:]))), None)
 
 
 def _all_wait(state: dict[str, Any]) -> bool:
@@ -134,7 +134,7 @@ def root_cause(
     assert deadline_s is not None
     steps = records[0].states[-1]["steps_done"] if records[0].states else 0
     phases = ", ".join(f"{each.name} in {each.phase}" for each in records if not each.finished)
-    busy = [each.name for each in records if each.states and each.states[-1]["idle"] == 0]
+    busy = [record.name for record in records if record.states and record.states[-1]["idle"] == 0]
     more = f"; no worker thread of {busy[0]} was idle" if busy else ""
     message = f"not done after {three_digits(deadline_s)} s ({steps} steps done; {phases}){more}"
     return Failure(failure="timed-out", message=message, detail=gauges(records), world_s=world_s)
@@ -183,7 +183,7 @@ def was_interrupted(code: int) -> bool:
 
 def gauges(records: Sequence[RankRecord]) -> str:
     """What each rank answered last, a line for each."""
-    return "\n".join(f"{each.name}: {_gauges(each.states)}" for each in records)
+    return "\n".join(f"{record.name}: {_gauges(record.states)}" for record in records)
 
 
 def _gauges(states: Sequence[dict[str, Any]]) -> str:

@@ -55,12 +55,12 @@ def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list
     from workloads.naming import unknown_option
     from workloads.options import kind_mistake
 
-    known = {each.name: (each.kind, each.default) for each in entry.options}
+    known = {option.name: (option.kind, option.default) for option in entry.options}
     found = (
         kind_mistake(name, known[name][0], raw) if name in known else unknown_option(name, known)
         for name, raw in given.items()
     )
-    return knobs_meant([each for each in found if each], given, list(entry.roles))
+    return knobs_meant([line for line in found if line], given, list(entry.roles))
 
 
 def _spec_of(entry: CatalogueEntry) -> WorkloadSpec:

@@ -103,9 +103,9 @@ class Running:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
-            for each in self.others():
+            for other in self.others():
                 with suppress(psutil.Error):
-                    each.kill()
+                    other.kill()
             self.process.wait()
         out, err = (path.read_text(errors="replace") for path in self._printed)
         files = tuple(sorted(path.name for path in self.temporary.iterdir()))

@@ -51,7 +51,7 @@ class Row:
 def topics() -> Mapping[str, Sequence[Row]]:
     """The rows of each module of `lab.faults`, by its name: what it calls ROWS."""
     return {
-        each.name: importlib.import_module(f"lab.faults.{each.name}").ROWS
-        for each in pkgutil.iter_modules(lab.faults.__path__)
-        if not each.ispkg and not each.name.startswith("_")
+        module.name: importlib.import_module(f"lab.faults.{module.name}").ROWS
+        for module in pkgutil.iter_modules(lab.faults.__path__)
+        if not module.ispkg and not module.name.startswith("_")
     }

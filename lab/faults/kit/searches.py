@@ -163,7 +163,7 @@ class Sessions:
         """What the folder may take: each trace of 20 ranks holds the 7,600 calls of a step."""
         worlds = [each.outcome for each in self._known.values()]
         traces = [world.trace for world in worlds if isinstance(world, Measurement) and world.trace]
-        return MOST_MB + TRACED_CALL_MB * sum(min(each.calls or 0, MOST_CALLS) for each in traces)
+        return MOST_MB + TRACED_CALL_MB * sum(min(trace.calls or 0, MOST_CALLS) for trace in traces)
 
     def judge(self, told: str, survived: bool) -> None:
         """Add what was seen, and whether it was expected."""

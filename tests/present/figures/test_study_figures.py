@@ -132,7 +132,7 @@ def test_figures_are_written_as_svg_and_png_and_removed_where_they_are_no_longer
 def test_all_figures_are_known_by_name(figures: dict[str, DrawnFigure]) -> None:
     answer = in_blocks(study_result())
     studies = [("a", answer), ("b", answer)]
-    compared = {each.name for each in comparison_figures(Comparison(studies, threads(16)))}
+    compared = {figure.name for figure in comparison_figures(Comparison(studies, threads(16)))}
     others = {"timeline_challenger", "pareto", "forecast", "changes"}
     assert {*figures, *compared, *others} == FIGURE_NAMES
 

@@ -174,7 +174,7 @@ def test_an_interrupted_search_tells_what_it_knows_a_resumed_one_the_rest(tmp_pa
     assert after.artifacts(4) == of_four
     attributes = after.storage.get_trial_system_attrs(trial_id)
     names = [json.loads(value) for key, value in attributes.items() if key.startswith("artifacts:")]
-    assert {each and each["filename"] for each in names} == {None, "num_worker_threads=1.json.gz"}
+    assert {name and name["filename"] for name in names} == {None, "num_worker_threads=1.json.gz"}
     # Nothing is stored twice. There are new ones of a recommendation, of the traces of those that
     # are not contenders, and of trial 1.
     kept = stored - {one.artifact_id}

@@ -74,7 +74,7 @@ def lost(out: Path, launcher: Losing, storage: str | None = None) -> str:
 def records_of(out: Path, storage: str | None = None) -> list[Record]:
     """Every world that the storage has, each once."""
     records = load_study(StudyPlace.named(out.name, storage=storage, out=out)).records()
-    keys = {(each.trial, each.block, each.again) for each in records}
+    keys = {(record.trial, record.block, record.again) for record in records}
     assert len(keys) == len(records), "a world counts twice"
     return records
 
@@ -201,7 +201,7 @@ def test_a_write_whose_answer_was_lost_is_done_once(tmp_path: Path) -> None:
     study.add_trial(optuna.create_trial(state=TrialState.RUNNING))
     study.tell(0, 1.0)
     assert lost == writes
-    assert [(each.state.name, each.value) for each in study.trials] == [("COMPLETE", 1.0)]
+    assert [(trial.state.name, trial.value) for trial in study.trials] == [("COMPLETE", 1.0)]
 
 
 @pytest.fixture

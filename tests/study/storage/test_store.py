@@ -46,8 +46,8 @@ def test_queries_find_what_optuna_finds(second: StudyPlace) -> None:
     }
     assert len(records) > 20
     assert {
-        (each.trial_number, each.key): Record.model_validate_json(each.document)
-        for each in records_of(storage, study_id, lambda stored: stored)
+        (record.trial_number, record.key): Record.model_validate_json(record.document)
+        for record in records_of(storage, study_id, lambda stored: stored)
     } == records
 
 

@@ -12,10 +12,10 @@ ROLES = [("env", "east|west")]
 def rendered(found: Diagnosis, nearest: SlowestCall | None) -> str:
     """The facts of a diagnosis in a line, and a line per sentence."""
     facts = [
-        *(f"{each.kind} {'/'.join(each.processes)} {'/'.join(each.functions)}"
-          for each in found.limits),
+        *(f"{limit.kind} {'/'.join(limit.processes)} {'/'.join(limit.functions)}"
+          for limit in found.limits),
         *(f"enough threads of {server}" for server in found.enough_threads),
-        *(f"try {each.space}" for each in found.suggestions),
+        *(f"try {suggestion.space}" for suggestion in found.suggestions),
     ]  # fmt: skip
     sentences = [*found.sentences, *([nearest.text] if nearest else [])]
     return "\n".join(["; ".join([found.rule, *facts]), *sentences])

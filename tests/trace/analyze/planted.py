@@ -157,7 +157,7 @@ def sampled(
         for at in (5.0 * number + 1.7 for number in range(int(last_ms / 5)))
     )
     process = replace(taken.ranks[1], gil=waits, main_cpu_s=main_cpu_s)
-    return replace(taken, ranks=tuple(process if each.rank == 1 else each for each in taken.ranks))
+    return replace(taken, ranks=tuple(process if rank.rank == 1 else rank for rank in taken.ranks))
 
 
 def one_at_a_time(threads: int = 16) -> Trace:

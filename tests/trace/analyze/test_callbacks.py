@@ -187,7 +187,7 @@ def test_with_a_thread_more_than_callbacks_there_is_no_deadlock(chained: Trace) 
 
 
 def test_the_least_threads_count_callbacks_that_wait(chained: Trace) -> None:
-    client = next(each for each in least_threads(chained) if each.role == "client")
+    client = next(thread for thread in least_threads(chained) if thread.role == "client")
     assert (client.waiting, client.at_least, client.inside) == (4, 5, "callbacks")
     assert client.text.startswith("client ran callbacks (chain) that were off the CPU")
     assert client.text.endswith("Fewer than 5 threads may deadlock.")
@@ -198,7 +198,7 @@ def test_a_deadlock_in_callbacks_is_one_in_the_trace_of_it() -> None:
     calls = [call(1, 0, 10, served_ms=(2, 8)), call(2, 12, None, client_thread=21)]
     taken = called_back(trace(calls), callback(11, None))
     ranks = tuple(
-        replace(each, num_worker_threads=processes.get(each.rank, 4)) for each in taken.ranks
+        replace(rank, num_worker_threads=processes.get(rank.rank, 4)) for rank in taken.ranks
     )
     found = next(e for e in least_threads(replace(taken, ranks=ranks)) if e.waiting)
     assert found.is_deadlock

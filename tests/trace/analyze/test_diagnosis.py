@@ -33,9 +33,9 @@ def test_what_is_said_of_a_planted_trace(name: str) -> None:
     if " not help" in found.text.replace(OF_LOCKS, ""):
         assert found.enough_threads
     assert not (found.enough_threads and "more threads help" in found.text.lower())
-    for each in found.suggestions:
-        assert found.text.count(f"--space {each.space} tries it.") == 1
-        knob, values = KNOBS[each.knob], each.values.split(",")
+    for suggestion in found.suggestions:
+        assert found.text.count(f"--space {suggestion.space} tries it.") == 1
+        knob, values = KNOBS[suggestion.knob], suggestion.values.split(",")
         # Of threads the least is what the server has.
         if knob != NUM_WORKER_THREADS:
             assert knob.default in map(knob.read, values)

@@ -18,12 +18,12 @@ def of_ranks(threads: tuple[int | None, ...] = FIVE, cpus: int = 2, **pools: Any
     """A second on so many CPUs, which the ranks use 95 % of."""
     size = len(threads)
     taken = waits_for_a_cpu(0.12, cpu_s=0.95 * cpus / size, size=size)
-    taken = replace(taken, ranks=tuple(replace(each, cpu_count=cpus) for each in taken.ranks))
+    taken = replace(taken, ranks=tuple(replace(rank, cpu_count=cpus) for rank in taken.ranks))
     return with_pools(taken, threads=threads, **pools)
 
 
 def with_ranks(taken: Trace, **facts: Any) -> Trace:
-    return replace(taken, ranks=tuple(replace(each, **facts) for each in taken.ranks))
+    return replace(taken, ranks=tuple(replace(rank, **facts) for rank in taken.ranks))
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_the_values_are_those_of_the_file(names: str, truth: Truth, tmp_path: Pa
     trace = read_traces(files(names))
     analysis = Analysis.of(trace)
     assert (len(trace.calls), len(trace.operators)) == (truth.calls, truth.operators)
-    assert [each.rank for each in trace.ranks] == [*truth.ranks]
+    assert [rank.rank for rank in trace.ranks] == [*truth.ranks]
     found = analysis.recipe_table.groupby("Name")["Self CPU"].sum().to_dict()
     assert found == pytest.approx(truth.self_us)
     screen = Screen(width=1000)

@@ -41,8 +41,8 @@ def test_without_ranks_in_the_files_the_natural_order_of_their_names_decides(
     ordered = ["zero", "worker1", "worker02", "worker2", "worker10"]
     for order in (paths, paths[::-1]):
         trace = read_traces(order)
-        assert [Path(each.file).name for each in trace.rank_files] == ordered
-        assert [each.by for each in trace.rank_files] == ["file", *["order"] * 4]
+        assert [Path(file.file).name for file in trace.rank_files] == ordered
+        assert [file.by for file in trace.rank_files] == ["file", *["order"] * 4]
         assert rows(trace.operators, "rank", "name") == list(enumerate(ordered))
 
 
@@ -66,9 +66,9 @@ def test_the_numbers_in_rpc_names_are_ranks(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     events = [annotated(f"rpc_sync#f({call})") if call else [operator()] for call in calls]
-    paths = [write_kineto(tmp_path / f"{place}", each) for place, each in enumerate(events)]
+    paths = [write_kineto(tmp_path / f"{place}", event) for place, event in enumerate(events)]
     trace = read_traces(paths)
-    by_file = sorted(trace.rank_files, key=lambda each: each.file)
+    by_file = sorted(trace.rank_files, key=lambda file: file.file)
     assert [(each.rank, trace.process(each.rank).name, each.by) for each in by_file] == ranks
     assert rows(trace.calls, "client_rank", "server_rank") == called
 

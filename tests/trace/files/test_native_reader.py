@@ -90,7 +90,7 @@ def test_a_call_whose_end_is_cut_off_is_unfinished() -> None:
 
 def test_endless_names_are_shortened() -> None:
     names = trace_of(changed("cpu_op", "X", name="n" * 10**6), "a").operators["name"]
-    assert any("[... 999,000 characters ...]" in each for each in names)
+    assert any("[... 999,000 characters ...]" in name for name in names)
 
 
 def test_sites_of_an_older_trace_are_empty_and_endless_ones_shortened() -> None:

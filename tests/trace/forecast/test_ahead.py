@@ -52,7 +52,7 @@ def test_the_call_of_the_next_step_is_issued_before_the_work_of_this_one(
     assert found.ratio == pytest.approx(ratio, rel=0.1)
     assert found.condition == "if the arguments do not depend on that work"
     # A large request may hold what the work has made.
-    candidates = [each for each in candidates_of(taken) if each.kind == "ahead"]
+    candidates = [candidate for candidate in candidates_of(taken) if candidate.kind == "ahead"]
     assert candidates == [Change(kind="ahead", function="sample", site="main.py:3")]
 
 

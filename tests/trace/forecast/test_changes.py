@@ -68,8 +68,8 @@ def kinds(taken: Trace) -> list[str]:
     model = Model.of(taken)
     assert isinstance(model, Model), model
     return [
-        each.kind for each in model.changeable.candidates()
-        if not model.forecast(WhatIf(changes=[each])).why_not
+        candidate.kind for candidate in model.changeable.candidates()
+        if not model.forecast(WhatIf(changes=[candidate])).why_not
     ]  # fmt: skip
 
 

@@ -23,12 +23,12 @@ def ratios(of: Model, change: Callable[[Op], Op]) -> list[float]:
     """The time of each program of a model, with what its calls do changed."""
     return [
         replay(
-            replace(each, calls=[
-                replace(call, ops=[change(op) for op in call.ops]) for call in each.calls
+            replace(program, calls=[
+                replace(call, ops=[change(op) for op in call.ops]) for call in program.calls
             ]),
             of.machine,
         ).took_ns / base_ns
-        for each, base_ns in zip(of.programs, of.base_ns, strict=True)
+        for program, base_ns in zip(of.programs, of.base_ns, strict=True)
     ]  # fmt: skip
 
 

@@ -177,8 +177,8 @@ def paced_at_two_lines(steps: int = 20) -> Trace:
     taken = paced(steps, nap_ms=20)
     first = taken.ranks[0]
     pauses = tuple(
-        each._replace(site="main.py:32") if each.at_ns % ns(40) >= ns(30) else each
-        for each in first.pauses
+        pause._replace(site="main.py:32") if pause.at_ns % ns(40) >= ns(30) else pause
+        for pause in first.pauses
     )  # fmt: skip
     return replace(taken, ranks=(replace(first, pauses=pauses), *taken.ranks[1:]))
 
@@ -229,7 +229,7 @@ def test_a_late_sample_is_no_sign_and_one_that_waits_for_the_gil_is() -> None:
     first = taken.ranks[0]
     late = tuple(wait._replace(waited_ns=1_000_000) if n % 2 else wait
                  for n, wait in enumerate(first.gil))  # fmt: skip
-    seen = tuple(each for n, each in enumerate(first.pauses) if n % 2 == 0)
+    seen = tuple(pause for n, pause in enumerate(first.pauses) if n % 2 == 0)
     of_late = replace(taken, ranks=(replace(first, gil=late, pauses=seen), *taken.ranks[1:]))
     assert without(of_late).ratio == pytest.approx(0.2, abs=0.05)
     held = tuple(wait._replace(waited_ns=8_000_000) if wait.waited_ns else wait for wait in late)

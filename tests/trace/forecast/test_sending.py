@@ -39,7 +39,7 @@ def test_an_answer_of_one_tensor_takes_no_time_for_their_number(taken: Trace, ra
     assert found.ratio == pytest.approx(ratio, rel=0.05)
     assert found.ratio_low < ratio < found.ratio_high
     assert found.condition == "if the tensors can be made as one"
-    candidates = [each for each in candidates_of(taken) if each.kind == "tensors"]
+    candidates = [candidate for candidate in candidates_of(taken) if candidate.kind == "tensors"]
     assert candidates == [Change(kind="tensors", function="udf", number=candidates[0].number)]
 
 

@@ -143,7 +143,7 @@ def test_every_call_is_recorded_once_with_a_server_side_where_it_can_be_known(
         if call.body == "builtin":
             assert call.operators[0].name == call.name.partition("#")[2].partition("(")[0]
         if call.body == "script":
-            assert [each.name for each in call.operators] == ["aten::mul", "aten::add"]
+            assert [operator.name for operator in call.operators] == ["aten::mul", "aten::add"]
 
 
 def test_calls_made_inside_served_functions_name_them(kinds: Profiled) -> None:

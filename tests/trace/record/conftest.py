@@ -39,9 +39,9 @@ def _ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with suppress(RuntimeError):
             rpc.shutdown(graceful=False)
     finally:
-        for each in others:
-            each.kill()
-            each.wait()
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 @pytest.fixture

@@ -119,12 +119,12 @@ def test_in_a_pause_nothing_is_recorded_and_no_hook_is_left() -> None:
     recordings, _, _ = driver.stop()
     # Files about its threads stay open, which costs nothing.
     assert [each for rank in paused.values() for each in rank if not each.startswith("open:")] == []
-    issued = [sorted(span.function for span in each.client_spans) for each in recordings]
+    issued = [sorted(span.function for span in recording.client_spans) for recording in recordings]
     assert issued == [["nested", "nested", "scale", "scale"], ["work", "work"], []]
-    assert [len(each.server_spans) for each in recordings] == [0, 4, 2]
+    assert [len(recording.server_spans) for recording in recordings] == [0, 4, 2]
     # Operators before the pause are lost.
-    names = [[span.name for span in each.operators or ()] for each in recordings]
-    assert [each.count("aten::mul") for each in names] == [0, 0, 1]
+    names = [[span.name for span in recording.operators or ()] for recording in recordings]
+    assert [name.count("aten::mul") for name in names] == [0, 0, 1]
 
 
 def test_the_user_sees_the_error_that_ended_the_block() -> None:
@@ -177,7 +177,7 @@ def test_operators_lost_to_a_users_profiler_are_a_stated_loss() -> None:
     with profiled() as found:
         rpc_sync("worker1", work, args=(torch.ones(4),))
         assert served.operators_of(torch.neg, torch.ones(1)) == {"aten::neg": 1}
-    if not any(each.name == "aten::neg" for each in found.trace.operators):
+    if not any(operator.name == "aten::neg" for operator in found.trace.operators):
         assert any("worker0" in loss for loss in found.trace.facts["losses"])
 
 

@@ -335,7 +335,7 @@ def test_operators_are_left_out_from_the_same_time_on_in_all_ranks() -> None:
     assert Counter(each.rank for each in trace.operators) == {0: 200, 1: 2}
     assert max(each.span.start_ns for each in trace.operators) < 2000
     # How a later call was served is not known, though its operator was recorded by chance.
-    assert [each.link for each in trace.calls] == ["inferred", "inferred", "", ""]
+    assert [call.link for call in trace.calls] == ["inferred", "inferred", "", ""]
     (said,) = trace.facts.losses
     assert said.startswith("only the first 202 operators are in the trace, those of 0.000002 s: ")
     assert said.endswith(" are left out, about 210 at that rate")  # 400 and twice 4, less 202

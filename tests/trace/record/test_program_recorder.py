@@ -20,7 +20,7 @@ def test_the_window_of_an_agent_ends_with_it(tmp_path: Path) -> None:
     reports: Reports = {}
     recording = recorder(tmp_path, reports, start_after_s=60.0)
     recording.start()
-    (window,) = [each for each in running_daemons() if each.name == "rpc-tuner window"]
+    (window,) = [daemon for daemon in running_daemons() if daemon.name == "rpc-tuner window"]
     recording.end("shutdown")
     window.join(20)
     assert not window.is_alive()

@@ -58,8 +58,8 @@ def test_a_world_is_traced_in_full(tmp_path: Path, threads: int) -> None:
         assert max(call.end_ns for call in calls[first - CALLS : first]) <= calls[first].start_ns
     each_call = operators_of(num_workers_udf_with_ops, SIZE, ROUNDS, 0)
     assert each_call["aten::mul"] == ROUNDS
-    assert all(Counter(each.name for each in call.operators) == each_call for call in calls)
-    loose = {each.name for each in trace.operators if each.call_id is None}
+    assert all(Counter(operator.name for operator in call.operators) == each_call for call in calls)
+    loose = {operator.name for operator in trace.operators if operator.call_id is None}
     assert not loose & {"aten::mul", "aten::add", "aten::relu", "aten::sigmoid"}
 
 

@@ -113,7 +113,7 @@ def test_each_call_that_fails_is_counted_and_no_other(tmp_path: Path) -> None:
 
 @pytest.mark.world
 def test_calls_that_time_out_are_counted_by_configuration() -> None:
-    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "skips_failed.py")]
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "cases/skips_failed.py")]
     with launched(command, window="off") as running:
         few = known(running.measured(config={"*": {"num_worker_threads": 1}}).program)
         as_it_is = known(running.measured().program)
@@ -124,7 +124,7 @@ def test_calls_that_time_out_are_counted_by_configuration() -> None:
 
 @pytest.mark.world
 def test_a_program_that_polls_is_compared_by_the_time_of_its_runs() -> None:
-    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "polls.py")]
+    command = [PYTHON, "-W", "ignore", str(PROGRAMS / "cases/polls.py")]
     with launched(command, window="off") as running:
         spec = running.spec
     assert spec.varies
@@ -137,13 +137,13 @@ def test_a_program_that_polls_is_compared_by_the_time_of_its_runs() -> None:
 @pytest.mark.parametrize(
     ("program", "space"),
     [
-        ("skips_failed.py", {"num_worker_threads": [1, 16]}),
-        ("skips_failed.py", {"rpc_timeout": [0.15, 60]}),
-        ("polls.py", {"cpu_binding": ["none", "equal"]}),
+        ("skips_failed", {"num_worker_threads": [1, 16]}),
+        ("skips_failed", {"rpc_timeout": [0.15, 60]}),
+        ("polls", {"cpu_binding": ["none", "equal"]}),
     ],
 )
 def test_less_work_is_no_gain(program: str, space: dict[str, Any], tmp_path: Path) -> None:
-    command, heard = [PYTHON, "-W", "ignore", str(PROGRAMS / program)], Listening()
+    command, heard = [PYTHON, "-W", "ignore", str(PROGRAMS / f"cases/{program}.py")], Listening()
     result = tuner.tune(
         program=command, space=space, budget="60s", out=tmp_path / "study", observer=heard
     )

@@ -77,6 +77,6 @@ def test_a_recording_says_nothing_false(name: str, hog: bool) -> None:
     assert not re.search(NEVER_SAYS.get(name, "^$"), text), text
     assert hog or re.search(SAYS.get(name, ""), text), text
     # The others do not compute with operators.
-    suggested = [each.knob for each in analysis.diagnosis.suggestions]
+    suggested = [suggestion.knob for suggestion in analysis.diagnosis.suggestions]
     assert ("intra_op_threads" in suggested[:1]) is (name == "oversubscribed") or hog
     assert "intra_op_threads" not in suggested[1:]

@@ -87,7 +87,7 @@ def test_a_run_that_is_to_show_its_ranks_is_ended_once_calls_have_begun() -> Non
     assert begins.look(4.9) is None
     assert known(begins.look(5.0)).calls == 9
     assert settles.look(5.0) is None
-    before = report_of(*(each[:-1] for each in ranks))
+    before = report_of(*(rank[:-1] for rank in ranks))
     assert Follower(Follow(5.0, 9.0, True), lambda: before).look(5.0) is None
 
 
@@ -121,7 +121,7 @@ def test_the_window_of_long_steady_runs_agrees_with_them() -> None:
         whole = running.measured()
     assert not spec.was_cut
     assert spec.window_is_chosen
-    assert all(each.world_s < spec.run_s[0] for each in windows)
+    assert all(window.world_s < spec.run_s[0] for window in windows)
     assert sorted(map(per_call_s, windows))[1] == pytest.approx(per_call_s(whole), rel=0.4)
 
 

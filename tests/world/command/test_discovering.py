@@ -158,7 +158,7 @@ def test_what_is_stuck_with_all_threads_busy_may_run_with_more(
     idle: int, calls: list[int], goes_on: bool
 ) -> None:
     report = report_of(until(0, "ready"), until(1, "ready"))
-    record = RankRecord("server", states=[{"idle": idle, "steps_done": each} for each in calls])
+    record = RankRecord("server", states=[{"idle": idle, "steps_done": call} for call in calls])
     end = ProgramEnd(exit_codes=(None,), run_s=9.0, output="", report=report, states=(record,))
     late = Failure(failure="timed-out", message="not done after 9 s", world_s=9.0)
     assert TriedRun(end, late).may_go_well_otherwise is goes_on

@@ -155,7 +155,7 @@ def test_a_program_gets_time_after_the_last_of_its_ranks_that_went_on() -> None:
 def test_a_shutdown_with_a_time_limit_is_waited_for() -> None:
     failed = {"pool_size": None, "busy_s": None}
     for change in ({"sleeps": True}, failed):
-        answers = [{**each, **change} for each in states(raised_s=0)[1:]]
+        answers = [{**state, **change} for state in states(raised_s=0)[1:]]
         report = report_of([*until(0, "shutdown"), *answers], LEAVES)
         assert stuck(report, LATE_NS) is None
 

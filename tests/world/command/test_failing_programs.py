@@ -102,7 +102,7 @@ def test_a_deadlock_in_callbacks_is_proved(tmp_path: Path) -> None:
 
 def test_a_pipeline_that_hangs_as_it_is_needs_more_threads(tmp_path: Path) -> None:
     result = tuner.tune(
-        program=[PYTHON, str(PROGRAMS / "hangs_as_it_is.py"), free_port()],
+        program=[PYTHON, str(PROGRAMS / "cases/hangs_as_it_is.py")],
         space={"num_worker_threads": [1, 8, 16]}, max_blocks=4, budget="2m", out=tmp_path / "study",
     )  # fmt: skip
     said = "The program as it is deadlocks: use 8 threads or more."
@@ -118,7 +118,7 @@ def test_a_pipeline_that_hangs_as_it_is_needs_more_threads(tmp_path: Path) -> No
 def test_what_breaks_a_limit_of_memory_gives_its_place(tmp_path: Path) -> None:
     """One thread holds 60 MB at once, sixteen 960."""
     given: dict[str, Any] = {
-        "program": [PYTHON, str(PROGRAMS / "memory_limit.py"), free_port()],
+        "program": [PYTHON, str(PROGRAMS / "cases/memory_limit.py")],
         "space": {"num_worker_threads": [16, 8, 4]},
     }  # fmt: skip
     alone = tuner.tune(**given, budget="1m", max_blocks=1, out=tmp_path / "apart" / "alone")

@@ -133,7 +133,7 @@ def test_what_a_rank_used_is_not_known_that_ends_without_a_word() -> None:
 def test_a_program_lasts_longer_from_when_its_last_rank_begins_to_hand_over() -> None:
     """The first rank took a second; the second one, which began later, is still at it."""
     events = [until(rank, "record-end") for rank in range(2)]
-    starts_ns = [next(e["time_ns"] for e in each if e["kind"] == "hand-over") for each in events]
+    starts_ns = [next(e["time_ns"] for e in event if e["kind"] == "hand-over") for event in events]
     first, second = events[0], until(1, "hand-over")
     first[-1]["time_ns"] = starts_ns[0] + 10**9
     second[-1]["time_ns"] = starts_ns[0] + 3 * 10**9

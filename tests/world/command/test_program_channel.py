@@ -175,7 +175,7 @@ def test_ranks_answer_what_they_are_asked_from_then_on(channel: ProgramChannel) 
     assert (answer["name"], answer["rank"], answer["calls"]) == ("agent", 0, 3)
     assert "test_ranks_answer" in (channel.folder / f"agent-{os.getpid()}.stacks").read_text()
     assert channel.answers(number + 1, [os.getpid()], within_s=0.2) == {}
-    assert [each["number"] for each in channel.report().states] == [number]
+    assert [state["number"] for state in channel.report().states] == [number]
     daemon_threads._running[thread].set()  # as the process ends
     thread.join(20)
     assert not thread.is_alive()

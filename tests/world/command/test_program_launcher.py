@@ -218,7 +218,7 @@ def test_a_program_not_all_of_whose_ranks_shut_down_is_timed_to_its_end(
 
 @pytest.mark.thorough
 def test_a_search_of_a_program_without_shutdown_compares_its_whole_time(tmp_path: Path) -> None:
-    driver, server = ([PYTHON, str(PROGRAMS / "never_shuts_down.py"), rank] for rank in "01")
+    driver, server = ([PYTHON, str(PROGRAMS / "cases/never_shuts_down.py"), rank] for rank in "01")
     space = {"num_worker_threads": [1]}
     found = tuner.tune(
         program=driver, beside=[server], space=space, budget="60s", max_blocks=2,

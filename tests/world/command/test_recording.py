@@ -179,14 +179,13 @@ def test_of_very_many_operators_the_first_are_kept_and_the_program_is_none_the_s
 
 def test_the_line_at_which_a_driver_sleeps_is_named_first() -> None:
     """Both processes end without a word: what was sampled until then is kept."""
-    program = f"{sys.executable} -W ignore {PROGRAMS / 'never_shuts_down.py'}"
+    place = PROGRAMS / "cases/never_shuts_down.py"
+    program = f"{sys.executable} -W ignore {place}"
     trace = recorded("sh", "-c", f"{program} 1 & {program} 0; wait").trace
     analysis = Analysis.of(trace, finds_changes=True)
     assert "The caller is the limit: driver sleeps for " in analysis.diagnosis.text
     first = analysis.changes[0].to_json()
-    line = (PROGRAMS / "never_shuts_down.py").read_text().splitlines().index(
-        "    time.sleep(1)"
-    ) + 1
+    line = place.read_text().splitlines().index("    time.sleep(1)") + 1
     assert (first["change"], first["function"]) == ("no-sleep", "driver")
     assert first["site"].endswith(f"never_shuts_down.py:{line}")
     whole_s = (trace.window_ns[1] - trace.window_ns[0]) / 1e9

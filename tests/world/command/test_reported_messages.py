@@ -77,7 +77,7 @@ def test_calls_that_end_after_a_run_was_stopped_were_still_under_way(folder: Pat
     document = join_recorded(folder, BOTH, stopped_ns=BEGAN_NS + 82_000_000)
     trace = trace_of(document, "the trace")
     assert list(trace.calls["status"]) == ["ok", "ok", "unfinished"]
-    assert any(each.startswith("1 call of agent had no answer") for each in trace.losses)
+    assert any(loss.startswith("1 call of agent had no answer") for loss in trace.losses)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_no_file_is_read_without_end(folder: Path) -> None:
 
 def test_a_world_of_any_size_is_told_of_by_its_first_ranks(folder: Path) -> None:
     size = {"world_size": 2_000_000_000}
-    huge = [each | (size if "world_size" in each else {}) for each in events_of(0)]
+    huge = [event | (size if "world_size" in event else {}) for event in events_of(0)]
     report = report_of(huge, events_of(1))
     assert len(report.missing_ranks) == 9998
     assert "ranks 2, 3, 4, 5, 6, 7, 8, 9, 9990 more" in report.why_missing()
     (told,) = [
-        each for each in trace_in(folder, [huge, events_of(1)]).losses if "recorded nothing" in each
+        loss for loss in trace_in(folder, [huge, events_of(1)]).losses if "recorded nothing" in loss
     ]
     assert told == "rank 2, 3, 4, 5, 6, 7, 8, 9, 9990 more recorded nothing"
 
@@ -180,7 +180,7 @@ def test_a_rank_without_its_record_is_told(folder: Path, suffix: str) -> None:
     (folder / f"{journal_of(0)}.{suffix}").unlink()
     trace = trace_in(folder)
     assert len(trace.calls) == 0
-    assert any("agent recorded calls that cannot be read" in each for each in trace.losses)
+    assert any("agent recorded calls that cannot be read" in loss for loss in trace.losses)
 
 
 def test_a_clock_that_was_set_makes_no_measurement() -> None:

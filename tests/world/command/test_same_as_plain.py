@@ -24,9 +24,9 @@ _LOGGED = re.compile(r"(\[rank\d+\]:)?\[[IWE]\d{4} ")
 
 def lines_of(text: str) -> list[str]:
     """The lines that a program prints, in an order that its ranks do not change."""
-    text = "\n".join(each for each in text.splitlines() if not _LOGGED.match(each))
+    text = "\n".join(splitline for splitline in text.splitlines() if not _LOGGED.match(splitline))
     lines = _CHANGING.sub("#", _STACK.sub("", text)).splitlines()
-    return sorted(each for each in lines if each and not each.startswith("calls: "))
+    return sorted(line for line in lines if line and not line.startswith("calls: "))
 
 
 def plainly(command: list[str]) -> tuple[int, str]:
@@ -38,12 +38,12 @@ def run_both(command: Callable[[], list[str]], capfd: pytest.CaptureFixture[str]
     """Run a program plainly and recorded; all that it printed is compared."""
     code, printed = plainly(command())
     capfd.readouterr()
-    before = {each.pid for each in psutil.Process().children(recursive=True)}
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     run = recorded(*command())
     errors = capfd.readouterr().err
     assert run.end.exit_code == code
     assert lines_of(run.printed + errors) == lines_of(printed)
-    left = [each for each in psutil.Process().children(recursive=True) if each.pid not in before]
+    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
     assert left == []
     assert "tuner" not in run.printed
     return run
@@ -93,8 +93,8 @@ def test_a_recorded_program_is_the_program(
     assert (trace.calls.loc[is_python, "link"] != "exact").sum() <= unknown
     # Nothing is promised where calls may wait for what the trace does not show.
     if name.startswith("script"):
-        assert all(each.least is None for each in least_threads(trace))
-    assert [each[: len(losses)] for each in trace.losses] == [losses] * bool(losses)
+        assert all(thread.least is None for thread in least_threads(trace))
+    assert [loss[: len(losses)] for loss in trace.losses] == [losses] * bool(losses)
     assert diagnose(trace).sentences[0].startswith(first)
 
 
@@ -108,7 +108,7 @@ def test_many_lives_need_few_files_threads_and_little_memory(
         seen = f"rank {rank}: few files True, more threads False, little memory True\n"
         assert seen in run.printed
     assert sum(rank.calls for rank in run.end.report.ranks) == run.counted == 70
-    assert any("started RPC 70 times" in each for each in run.trace.losses)
+    assert any("started RPC 70 times" in loss for loss in run.trace.losses)
 
 
 def test_no_object_text_or_traceback_of_ours_is_seen(capfd: pytest.CaptureFixture[str]) -> None:

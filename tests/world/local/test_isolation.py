@@ -24,7 +24,7 @@ HERE = os.readlink("/proc/self/ns/net")  # noqa: PTH115
 def holders() -> list[psutil.Process]:
     """The processes that the module has left behind."""
     path = own_network_module.__file__
-    return [each for each in psutil.Process().children() if path in each.cmdline()]
+    return [child for child in psutil.Process().children() if path in child.cmdline()]
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_commands_meet_in_it_that_were_started_at_different_times(tmp_path: Path
         assert starters.warm_up(learnt_with(environment), math.inf)
         for starter in (cold, *starters.each, cold):
             assert run_to_end(starter, environment).code == 0
-            for each in holders():
-                each.kill()
-                each.wait()
+            for holder in holders():
+                holder.kill()
+                holder.wait()
     first, *others = seen.read_text().split()
     assert first != HERE
     assert others == [first, first]

@@ -13,8 +13,8 @@ from tuner.world.ray.host import Host
 def test_the_interface_is_that_of_the_route() -> None:
     known = {
         address.address: name
-        for name, each in psutil.net_if_addrs().items()
-        for address in each
+        for name, addr in psutil.net_if_addrs().items()
+        for address in addr
         if address.family == socket.AF_INET
     }
     assert host._own_addresses().items() <= known.items()

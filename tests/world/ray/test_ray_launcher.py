@@ -85,7 +85,7 @@ def test_a_host_that_is_killed_is_no_fact_about_the_configuration(launcher: RayL
     with pytest.raises(HostLostError, match="says nothing of its configuration"):
         launcher.run(order(spec))
     killer.join()
-    assert all(ends(each, within_s=60) for each in ranks)
+    assert all(ends(rank, within_s=60) for rank in ranks)
     udf = launcher.describe("udf", {"calls": "2"})
     measured(launcher.run(order(udf)))
 

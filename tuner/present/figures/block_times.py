@@ -39,7 +39,7 @@ class Blocks:
     def outside(self) -> int:
         """How many worlds are beyond the scale."""
         groups = [self.others, *self.leading.values()]
-        return sum(not self.low <= world.value <= self.high for each in groups for world in each)
+        return sum(not self.low <= world.value <= self.high for group in groups for world in group)
 
 
 def blocks(answer: StudyAnswer) -> Blocks | None:
@@ -50,7 +50,7 @@ def blocks(answer: StudyAnswer) -> Blocks | None:
     worlds: dict[Contender | None, list[Observation]] = {}
     for seen in answer.observations:
         worlds.setdefault(contenders.get(seen.trial), []).append(seen)
-    leading = {each: worlds[each] for each in LOOKS if each in worlds}
+    leading = {look: worlds[look] for look in LOOKS if look in worlds}
     others = worlds.get(None, [])
     return Blocks(leading, others, *_scale([*leading.values(), others]))
 

@@ -42,18 +42,18 @@ class Bars(NamedTuple):
     @property
     def rows(self) -> Rows:
         """Their rows."""
-        return Rows(tuple(self.names), leading=tuple(each.low > 1 / GAIN for each in self.times))
+        return Rows(tuple(self.names), leading=tuple(gain.low > 1 / GAIN for gain in self.times))
 
     def draw(self, axes: Axes) -> None:
         """Bars from 1, in colour where the whole interval is a gain."""
         rows = self.rows
-        for at, each in zip(rows.at, self.times, strict=True):
-            colour = (SERIES[0] if each.low > 1 / GAIN else OTHER).light
-            axes.barh(at, each.estimate - 1, rows.bar_in, left=1.0, color=colour, alpha=0.55)
-            axes.plot([each.low, each.high], [at, at], color=colour, linewidth=1.4, zorder=4)
-            axes.plot(each.estimate, at, marker="|", color=colour, markersize=7, zorder=5)
+        for at, gain in zip(rows.at, self.times, strict=True):
+            colour = (SERIES[0] if gain.low > 1 / GAIN else OTHER).light
+            axes.barh(at, gain.estimate - 1, rows.bar_in, left=1.0, color=colour, alpha=0.55)
+            axes.plot([gain.low, gain.high], [at, at], color=colour, linewidth=1.4, zorder=4)
+            axes.plot(gain.estimate, at, marker="|", color=colour, markersize=7, zorder=5)
         axes.axvline(1.0, color=MUTED.light, linewidth=1.0, zorder=1)
-        ends = [1.0, *(end for each in self.times for end in (each.low, each.high))]
+        ends = [1.0, *(end for gain in self.times for end in (gain.low, gain.high))]
         plain_log_axis(axes, "x", min(ends) / _MARGIN, max(ends) * _MARGIN)
         rows.draw(axes, None)
         axes.set_xlabel("times as fast (forecast)")
@@ -63,10 +63,10 @@ def changes_figures(answer: StudyAnswer) -> list[DrawnFigure]:
     """The bars, and the curve of more callers, with words; those that the trace of what is
     recommended tells of."""
     found = []
-    if bars := Bars.of([(each.text, each.times) for each in answer.changes]):
+    if bars := Bars.of([(change.text, change.times) for change in answer.changes]):
         texts = [
-            f"{name}: {ratio_cell(each.estimate, each.low, each.high)}"
-            for name, each in zip(bars.names, bars.times, strict=True)
+            f"{name}: {ratio_cell(gain.estimate, gain.low, gain.high)}"
+            for name, gain in zip(bars.names, bars.times, strict=True)
         ]
         found.append(drawn(
             lambda figure: bars.draw(figure.add_subplot()),
@@ -99,7 +99,7 @@ def write_changes_figure(
 ) -> None:
     """Draw the changes of a trace to a file, and below them the curve of more callers, if there are
     any."""
-    bars = Bars.of([(each.text, each.times) for each in map(ForecastChange.of, found)])
+    bars = Bars.of([(change.text, change.times) for change in map(ForecastChange.of, found)])
     heights = [_ROOM_IN + bars.rows.height_in] if bars else []
     heights += [_CURVE_IN] * bool(callers)
     if not heights:
@@ -114,12 +114,12 @@ def write_changes_figure(
 
 def draw_callers(callers: Sequence[ByCallers], axes: Axes) -> None:
     """How many calls are served in the same time, and from where on no more are."""
-    numbers = [each.callers for each in callers]
-    middle, low, high = zip(*(each.throughput for each in callers), strict=True)
+    numbers = [point.callers for point in callers]
+    middle, low, high = zip(*(point.throughput for point in callers), strict=True)
     colour = SERIES[0].light
     axes.fill_between(numbers, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(numbers, middle, marker="o", markersize=4, color=colour, linewidth=1.4)
-    full = next((each for each in callers if each.is_full), None)
+    full = next((point for point in callers if point.is_full), None)
     if full is not None:
         axes.axvline(full.callers, color=MUTED.light, linewidth=1.0, zorder=1)
         said = f"full at {full.callers}" + (f": {full.limit}" if full.limit else "")

@@ -96,7 +96,7 @@ def relative(shown: SideBySide, comparison: Comparison) -> SideBySide:
     series = []
     for name, answer in comparison.studies:
         ratios = {config: comparison.ratio(answer, config) for config in shown.names}
-        told = {config: each for config, each in ratios.items() if each and each.is_told}
+        told = {config: ratio for config, ratio in ratios.items() if ratio and ratio.is_told}
         series.append((name, told))
     label = f"times as {fast(comparison.studies[0][1])} as the reference"
     return replace(shown, series=series, reference=comparison.reference, value_label=label)
@@ -114,7 +114,7 @@ def draw_comparison(shown: SideBySide, axes: Axes) -> None:
     for number, (name, found) in enumerate(shown.series):
         offset = rows.bar_in * ((number + 0.5) / len(shown.series) - 0.5)
         at = [threads[config] if threads else places[config] + offset for config in found]
-        values, spread = [each.estimate for each in found.values()], reach([*found.values()], top)
+        values, spread = [ratio.estimate for ratio in found.values()], reach([*found.values()], top)
         x, y = (at, values) if threads else (values, at)
         line = axes.errorbar(
             x, y, xerr=None if threads else spread,
@@ -171,7 +171,7 @@ def _figure(
     ratios = shown.reference is not None
     texts, unit = [], "times" if ratios else objective.unit
     for study, found in shown.series:
-        values = {config: each.estimate for config, each in found.items()}
+        values = {config: ratio.estimate for config, ratio in found.items()}
         best_first = sorted(
             values, key=lambda c: -values[c] if ratios else objective.cost(values[c])
         )

@@ -42,7 +42,7 @@ class Latency(NamedTuple):
         found = {
             "time of a step (ms)": {trial: each.step_ms for trial, each in items if each.step_ms},
             "time of a call, traced (ms)": {
-                trial: each.call_ms for trial, each in items if each.call_ms
+                trial: detail.call_ms for trial, detail in items if detail.call_ms
             },
         }
         return {title: panel for title, panel in found.items() if panel}
@@ -88,20 +88,20 @@ def _draw_panel(
     ticks: int,
     axes: Axes,
 ) -> None:
-    low = max(min(each.p5 for each in quantiles.values()), 1e-9)
-    high = max(max(each.p99, each.p95) for each in quantiles.values())
+    low = max(min(spread.p5 for spread in quantiles.values()), 1e-9)
+    high = max(max(spread.p99, spread.p95) for spread in quantiles.values())
     margin = margin_of(low, high)
     plain_log_axis(axes, "x", low / margin, high * margin, ticks)
-    for trial, each in quantiles.items():
+    for trial, spread in quantiles.items():
         contender, at = names.contenders.get(trial), places[trial]
         colour = (theme.LOOKS[contender].colour if contender else theme.OTHER).light
-        axes.hlines(at, each.p5, each.p95, color=colour, linewidth=1.2)
-        axes.hlines(at, each.p25, each.p75, color=colour, linewidth=6)
+        axes.hlines(at, spread.p5, spread.p95, color=colour, linewidth=1.2)
+        axes.hlines(at, spread.p25, spread.p75, color=colour, linewidth=6)
         axes.plot(
-            each.p50, at, marker="o", markersize=5, color=theme.PAPER.light, zorder=4,
+            spread.p50, at, marker="o", markersize=5, color=theme.PAPER.light, zorder=4,
             markeredgecolor=theme.INK.light,
         )  # fmt: skip
-        axes.plot(each.p99, at, marker="x", markersize=5, color=colour, zorder=4)
+        axes.plot(spread.p99, at, marker="x", markersize=5, color=colour, zorder=4)
 
 
 def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
@@ -111,16 +111,16 @@ def latency_figure(answer: StudyAnswer) -> DrawnFigure | None:
         return None
     names = names_of(answer)
     texts = [
-        f"{names.row_name(trial)} median step {three_digits(each.step_ms.p50)} ms, "
-        f"99th percentile {three_digits(each.step_ms.p99)} ms"
-        for trial, each in shown.details.items()
-        if each.step_ms and (trial in names.contenders or len(shown.details) <= 8)
+        f"{names.row_name(trial)} median step {three_digits(detail.step_ms.p50)} ms, "
+        f"99th percentile {three_digits(detail.step_ms.p99)} ms"
+        for trial, detail in shown.details.items()
+        if detail.step_ms and (trial in names.contenders or len(shown.details) <= 8)
     ]
     # A program has no steps.
     what = "All timed steps of all worlds of each configuration"
-    if not any(each.step_ms for each in shown.details.values()):
+    if not any(detail.step_ms for detail in shown.details.values()):
         what = "The calls in the trace of each configuration"
-    elif any(each.call_ms for each in shown.details.values()):
+    elif any(detail.call_ms for detail in shown.details.values()):
         what += ", and the calls of its trace"
     return drawn(
         lambda figure: draw_latency(shown, names, figure),

@@ -87,7 +87,7 @@ class Scales(NamedTuple):
             top += _height(server) + _GAP
         axes.set_xlim(0, max(each.length_ms for each in self.shown) * 1.002 or 1.0)
         axes.set_ylim(total_height(timeline), 0)
-        labels = [fill(each, _LABEL) if narrow else each for each in ticks.values()]
+        labels = [fill(tick, _LABEL) if narrow else tick for tick in ticks.values()]
         axes.set_yticks(list(ticks), labels, fontsize=SMALL)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -141,7 +141,7 @@ def timeline_figures(traces: Sequence[tuple[str, str, Trace]]) -> list[DrawnFigu
     lines = max(title.count("\n") for title in titles)
     # Titles of as many lines, or the first lanes would not be side by side.
     titles = [title + "\n" * (lines - title.count("\n")) for title in titles]
-    shared = scales([(title, each[2]) for title, each in zip(titles, traces, strict=True)], _FINE)
+    shared = scales([(title, trace[2]) for title, trace in zip(titles, traces, strict=True)], _FINE)
     return [
         drawn(
             partial(_draw_narrow, shared, each),

@@ -219,7 +219,7 @@ def draw_pareto(front: Front, names: ConfigNames, axes: Axes) -> list[Artist]:
 
 def plane_of(front: Front) -> Plane:
     """Both objectives of each point, the first to the right and the second upwards."""
-    at = {each.trial: (each.first.value, each.second.value) for each in front.points}
+    at = {point.trial: (point.first.value, point.second.value) for point in front.points}
     return Plane(at, front.trials)
 
 

@@ -128,7 +128,7 @@ def forecast_curve(answer: StudyAnswer) -> ForecastCurve | None:
     """What was forecast; None where nothing was, or where roles have threads of their own."""
     subject, base = answer.plan.subject, answer.by_trial[BASELINE].config
     varied = varying([*(row.config for row in answer.rows), *answer.forecasts_alone], subject)
-    threads = [each for each in varied if each.knob == NUM_WORKER_THREADS.name]
+    threads = [dimension for dimension in varied if dimension.knob == NUM_WORKER_THREADS.name]
     if len(threads) != 1:
         return None
 
@@ -163,10 +163,10 @@ def draw_forecast_curve(shown: ForecastCurve, axes: Axes) -> None:
     numbers, found = [*shown.forecast], [*shown.forecast.values()]
     blue, look = SERIES[0].light, LOOKS["baseline"]
     axes.fill_between(
-        numbers, [each.low for each in found], [each.high for each in found],
+        numbers, [speedup.low for speedup in found], [speedup.high for speedup in found],
         color=blue, alpha=0.2, linewidth=0,
     )  # fmt: skip
-    axes.plot(numbers, [each.estimate for each in found], color=blue, label="forecast")
+    axes.plot(numbers, [speedup.estimate for speedup in found], color=blue, label="forecast")
     for number, each in shown.measured.items():
         axes.errorbar(
             number, each.estimate, yerr=[[each.estimate - each.low], [each.high - each.estimate]],

@@ -172,7 +172,7 @@ def opened_storage(url: str) -> tuple[optuna.storages.BaseStorage, sqlalchemy.En
             return optuna.storages.get_storage(database), database.engine
         except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.OptunaError) as error:
             errors = (error, error.__cause__)
-            is_there = any(isinstance(each, sqlalchemy.exc.IntegrityError) for each in errors)
+            is_there = any(isinstance(error, sqlalchemy.exc.IntegrityError) for error in errors)
             if not left or not (is_there or any("already exists" in str(each) for each in errors)):
                 raise
             # Another search of this storage is making its tables right now.
@@ -245,9 +245,9 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
             yield StudyPlace.named(name, storage=address.url)
         return
     written_s = dict[Path, float]()
-    for each in studies_in(folder.root.absolute().parent):
+    for study in studies_in(folder.root.absolute().parent):
         with suppress(FileNotFoundError):  # another search deletes it just now
-            written_s[each] = StudyFolder(each).database.stat().st_mtime
+            written_s[study] = StudyFolder(study).database.stat().st_mtime
     for each in sorted(written_s, key=written_s.__getitem__, reverse=True):
         with suppress(UsageError):
             yield from places_in(each)

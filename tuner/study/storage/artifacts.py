@@ -90,7 +90,7 @@ class Attachments:
             trace = folder.trace(config)
             files = {f"{trace.name}.gz": trace} if trace.is_file() else {}
         elif record.phase == "trace":
-            files = {f"trace-{each.name}": each for each in folder.trace_failure(config).glob("*")}
+            files = {f"trace-{path.name}": path for path in folder.trace_failure(config).glob("*")}
         else:
             left = folder.failure(config, record.block, again=record.again, attempt=record.attempt)
             files = {file.name: file for file in left.glob("*")}

@@ -124,8 +124,8 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     others = [each for each in owners if each != name]
     is_known = owners or (overwrite and folder.manifest.path.is_file())
     locks, own = {*_locks(place)}, {*_own_files(place)}
-    unknown = [] if is_known else sorted(each.name for each in {*folder.root.iterdir()} - locks)
-    left = owner and not exists and any(each.exists() for each in {*folder.manifest.files()} - own)
+    unknown = [] if is_known else sorted(file.name for file in {*folder.root.iterdir()} - locks)
+    left = owner and not exists and any(file.exists() for file in {*folder.manifest.files()} - own)
     refusals = (
         (resume and not exists and not folder.is_begun, f"there is no study {name} in {where} to "
             "resume: without --resume the same command begins one"),
@@ -284,6 +284,6 @@ def _check_same(store: StudyStore, plan: StudyPlan, environment: Environment) ->
 
 
 def _plain(value: object) -> str:
-    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return ", ".join(value) or "none"
     return "none" if value is None else str(value).replace("'", "")

@@ -42,13 +42,13 @@ Refusing = Callable[[Exception], Exception]  # from what a database raises to wh
 
 def is_away(error: BaseException) -> bool:
     """Whether a storage failed in a way that may pass: it stopped, is locked, full or read-only."""
-    for each in _chain(error):
-        if isinstance(each, sqlite3.Error):
-            return getattr(each, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES
-        if isinstance(each, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
-            if not isinstance(each.orig, sqlite3.Error):
+    for cause in _chain(error):
+        if isinstance(cause, sqlite3.Error):
+            return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_CODES
+        if isinstance(cause, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+            if not isinstance(cause.orig, sqlite3.Error):
                 return True
-        elif isinstance(each, sqlalchemy.exc.DBAPIError) and each.connection_invalidated:
+        elif isinstance(cause, sqlalchemy.exc.DBAPIError) and cause.connection_invalidated:
             return True
     return False
 

@@ -141,7 +141,7 @@ class StudyStore:
     def eliminated(self) -> dict[int, str]:
         """The eliminated trials, each with the reason."""
         latest = self._latest().items()
-        return {n: reason for n, each in latest if (reason := each.user_attrs.get("eliminated"))}
+        return {n: reason for n, trial in latest if (reason := trial.user_attrs.get("eliminated"))}
 
     def add(self, record: Record, plan: StudyPlan) -> None:
         """Keep one world's outcome; on StorageLostError the write-ahead log has it."""
@@ -295,7 +295,7 @@ class StudyStore:
     def _trial_id(self, number: int) -> int:
         # Finding it in the storage reads all trials.
         if number not in self._ids:
-            self._ids = {each: found.trial_id for each, found in self._latest().items()}
+            self._ids = {trial: found.trial_id for trial, found in self._latest().items()}
         return self._ids[number]
 
     def _trial(self, number: int) -> Trial:

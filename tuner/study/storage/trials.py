@@ -86,7 +86,7 @@ def running_trial(
     return create_trial(
         state=TrialState.RUNNING,
         params={str(each): _parameter(each, config, subject) for each in distributions},
-        distributions={str(each): known for each, known in distributions.items()},
+        distributions={str(dimension): known for dimension, known in distributions.items()},
         user_attrs={"label": str(config), "config": config.to_json()},
     )
 
@@ -105,8 +105,8 @@ def trials_of(storage: BaseStorage, study_id: int) -> list[TrialFacts]:
             trials = opened.get_all_trials(study_id, deepcopy=False)
             id_of = partial(opened.get_trial_id_from_study_id_trial_number, study_id)
             return [
-                TrialFacts(each.number, id_of(each.number), each.state, each.user_attrs)
-                for each in trials
+                TrialFacts(trial.number, id_of(trial.number), trial.state, trial.user_attrs)
+                for trial in trials
             ]
         attributes: dict[int, dict[str, Any]] = defaultdict(dict)
         found = []
@@ -127,7 +127,7 @@ def records_of(storage: BaseStorage, study_id: int, make: Callable[[StoredRecord
     def read(opened: BaseStorage, engine: sqlalchemy.Engine | None) -> list[_T]:
         # Where `make` fails, its traceback would keep the query open, and SQLite locked.
         with closing(_worlds(opened, engine, study_id)) as worlds:
-            return [make(each) for each in worlds]
+            return [make(world) for world in worlds]
 
     return read_from(storage, read)
 
@@ -150,7 +150,7 @@ def values_of(storage: BaseStorage, study_id: int) -> dict[int, dict[int, float]
     def read(opened: BaseStorage, engine: sqlalchemy.Engine | None) -> dict[int, dict[int, float]]:
         if engine is None:
             trials = opened.get_all_trials(study_id, deepcopy=False)
-            return {each.number: each.intermediate_values for each in trials}
+            return {trial.number: trial.intermediate_values for trial in trials}
         found: dict[int, dict[int, float]] = defaultdict(dict)
         for number, step, value in [*_rows(engine, _VALUES, study_id)]:
             # A database keeps what is not finite elsewhere; no objective is.

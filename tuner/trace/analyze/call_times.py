@@ -25,7 +25,7 @@ def latency(calls: pd.DataFrame) -> pd.DataFrame:
     """
     took_us = (floats(calls, "end_ns") - floats(calls, "start_ns")) / 1e3
     ended, status = ~np.isnan(took_us), calls["status"].astype(str).to_numpy()
-    raised, timed_out = (ended & (status == each) for each in ("raised", "timed-out"))
+    raised, timed_out = (ended & (status == outcome) for outcome in ("raised", "timed-out"))
     counted = {
         "failed": raised | timed_out, "raised": raised, "timed_out": timed_out,
         "unfinished": ~ended,

@@ -161,7 +161,7 @@ def _before(callbacks: pd.DataFrame, number: IntArray) -> tuple[IntArray, IntArr
     # By rank, thread and start, as the frame is sorted.
     columns = [callbacks[name].fillna(_NOTHING) for name in ("rank", "thread", "call_id")]
     is_same = np.logical_and.reduce(
-        [each.to_numpy(np.int64)[1:] == each.to_numpy(np.int64)[:-1] for each in columns]
+        [column.to_numpy(np.int64)[1:] == column.to_numpy(np.int64)[:-1] for column in columns]
     ) & callbacks["call_id"].notna().to_numpy()[1:]  # fmt: skip
     end = callbacks["end_ns"].to_numpy(np.int64, na_value=_NOTHING)
     is_same &= end[:-1] != _NOTHING

@@ -183,7 +183,7 @@ def _with_backward(trace: Trace, driver: Driver, path: IntArray) -> IntArray:
     piece, start, end, _ = _cut(edges, *path[is_own, :2].T)
     pieces = path[is_own][piece]
     pieces[:, 0], pieces[:, 1] = start, end
-    begun, ended = (np.searchsorted(each, start, side="right") for each in inside[1:])
+    begun, ended = (np.searchsorted(starts, start, side="right") for starts in inside[1:])
     pieces[begun > ended, 2] = path_walk.BACKWARD
     return np.concatenate([path[~is_own], pieces])
 
@@ -226,7 +226,7 @@ def _with_cpu(trace: Trace, path: IntArray) -> tuple[IntArray, FloatArray]:
     pieces = path.T[:, np.concatenate([plain, *([split] * 3)])]
     by_cpu = [path_walk.ON_CPU, path_walk.RUN_QUEUE, path_walk.OFF_CPU]
     pieces[2, len(plain) :] = np.repeat(by_cpu, len(split))
-    return pieces, np.concatenate([np.ones(len(plain)), *(each[call[split]] for each in shares)])
+    return pieces, np.concatenate([np.ones(len(plain)), *(share[call[split]] for share in shares)])
 
 
 def _rows(

@@ -50,7 +50,7 @@ def deadlocks(
 ) -> list[Deadlock]:
     """The deadlock of each process of a role that `least` says is in one; for `roles` see
     `tuner.roles.role_of`."""
-    stuck = {each.role for each in least if each.is_deadlock}
+    stuck = {role.role for role in least if role.is_deadlock}
     found = []
     for rank in trace.ranks:
         if role_of(rank.name, roles) in stuck and rank.num_worker_threads:
@@ -75,7 +75,7 @@ def _waiting(calls: pd.DataFrame, server: str) -> tuple[pd.DataFrame, list[str]]
     served = calls[(calls["server"] == server) & is_open]
     inside = calls[calls["parent_call"].isin(served["call_id"])]
     how = [_how(inside[inside["parent_call"] == call]) for call in served["call_id"]]
-    return served[[bool(each) for each in how]], [*filter(None, how)]
+    return served[[bool(found) for found in how]], [*filter(None, how)]
 
 
 def _how(own: pd.DataFrame) -> str:

@@ -95,15 +95,15 @@ class Diagnosis:
     def without_threads(self) -> "Diagnosis":
         """The same, without a word on whether more threads help."""
         left = (_OF_THREADS.sub("", _SAYS_THREADS.sub(".", each)) for each in self.sentences)
-        others = tuple(each for each in self.suggestions if each.knob != THREADS)
-        sentences = tuple(each.strip() for each in left if each.strip())
+        others = tuple(suggestion for suggestion in self.suggestions if suggestion.knob != THREADS)
+        sentences = tuple(sentence.strip() for sentence in left if sentence.strip())
         return replace(self, sentences=sentences, suggestions=others, enough_threads=())
 
     def without_knob(self, knob: str) -> "Diagnosis":
         """The same, without a word on a knob that may help."""
-        others = tuple(each for each in self.suggestions if each.knob != knob)
+        others = tuple(suggestion for suggestion in self.suggestions if suggestion.knob != knob)
         dropped = [each.sentence for each in self.suggestions if each.knob == knob]
-        sentences = tuple(each for each in self.sentences if each not in dropped)
+        sentences = tuple(sentence for sentence in self.sentences if sentence not in dropped)
         return replace(self, sentences=sentences, suggestions=others)
 
 
@@ -125,7 +125,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     pools = competing_pools(recorded)
     fewer = () if pools is None else (fewer_intra_op_threads(pools),)
     # What makes everything take longer is told first.
-    competing = tuple(each.sentence for each in fewer)
+    competing = tuple(suggestion.sentence for suggestion in fewer)
     own = path.driver if path else None
     paused = pauses(recorded, own) if own else []
     does = told(recorded, own, paused)
@@ -146,7 +146,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
     meanwhile = told(recorded, own, paused, in_its_calls=True)
     whys = [_why(trace, path, limit, pools, meanwhile) for limit in limits]
     # A knob is named once, with the largest limit that it may help with.
-    by_knob = {each.knob: each for each in fewer}
+    by_knob = {suggestion.knob: suggestion for suggestion in fewer}
     for why in whys:
         if why.suggestion is not None:
             by_knob.setdefault(why.suggestion.knob, why.suggestion)
@@ -164,7 +164,7 @@ def diagnose(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> Diagnosis:
             *([off_cpu] if "off the CPU" in limit and not is_explained else []),
             # Two limits of one server have one explanation.
             *dict.fromkeys(sentence for why in whys for sentence in why.sentences),
-            *(each.sentence for each in by_knob.values() if each not in fewer),
+            *(suggestion.sentence for suggestion in by_knob.values() if suggestion not in fewer),
             *path_limits.unseen_shares(trace, driver, shares),
             *_disturbed(path, driver, roles),
             *_beside_calls(recorded, path),

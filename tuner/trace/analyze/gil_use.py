@@ -146,7 +146,7 @@ def serving(trace: Trace, rank: int, taken: Mapping[int, Steps] | None = None) -
     on_cpu, ready, functions = _on_cpu(trace, rank, busy)
     own = min(own, on_cpu)
     busy_ns, under_way_ns = (
-        float(each.time_at_level()[1:].sum()) for each in (busy, _under_way(trace))
+        float(level.time_at_level()[1:].sum()) for level in (busy, _under_way(trace))
     )
     by: Holder = "others"
     # Few samples while it serves say nothing where it hardly does.

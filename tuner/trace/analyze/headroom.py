@@ -182,7 +182,7 @@ def least_threads(trace: Trace, roles: Sequence[tuple[str, str]] = ()) -> list[L
 def _inside(waited: pd.DataFrame) -> str:
     """What the rows are that waited for calls of their own."""
     kinds = {True: "callbacks", False: "served calls"}
-    found = {kinds[each] for each in waited["function"].str.startswith(NAME)}
+    found = {kinds[is_callback] for is_callback in waited["function"].str.startswith(NAME)}
     return " and ".join(sorted(found or {"served calls"}, reverse=True))
 
 

@@ -68,7 +68,7 @@ def pauses(trace: Trace, driver: Driver | None = None) -> list[Paused]:
     process = None if driver is None else trace.process(driver.rank)
     if driver is None or process is None or not process.pauses:
         return []
-    own = [each for each in process.pauses if each.thread == driver.thread]
+    own = [pause for pause in process.pauses if pause.thread == driver.thread]
     looks = np.sort([w.asked_ns for w in process.gil if not 0 < w.waited_ns < HELD_NS])
     under_way = _UnderWay(trace, driver)
     gaps = _gaps(trace, driver, under_way)
@@ -150,13 +150,13 @@ def _counts(
     gaps: Sequence[_Gap], looks: FloatArray, own: Sequence[Pause]
 ) -> tuple[list[int], list[dict[Pause, int]]]:
     """Of each gap: how many samples there were, and of what; a label has no time."""
-    starts, ends = (np.array([each[at] for each in gaps]) for at in (0, 1))
+    starts, ends = (np.array([gap[at] for gap in gaps]) for at in (0, 1))
     number = np.searchsorted(looks, ends) - np.searchsorted(looks, starts)
     seen: list[dict[Pause, int]] = [{} for _ in gaps]
-    place = np.searchsorted(starts, [each.at_ns for each in own], "right") - 1
-    for at, each in zip(place.tolist(), own, strict=True):
-        if at >= 0 and each.at_ns < ends[at]:
-            label = each._replace(at_ns=0)
+    place = np.searchsorted(starts, [pause.at_ns for pause in own], "right") - 1
+    for at, pause in zip(place.tolist(), own, strict=True):
+        if at >= 0 and pause.at_ns < ends[at]:
+            label = pause._replace(at_ns=0)
             seen[at][label] = seen[at].get(label, 0) + 1
     return number.tolist(), seen
 
@@ -201,13 +201,13 @@ def told(
     whole_ns = window_length_ns(trace)
     if in_its_calls:
         first, last = driver.calls["start_ns"].min(), driver.calls["end_ns"].max()
-        found = [each for each in found if first <= each.start_ns and each.end_ns <= last]
+        found = [gap for gap in found if first <= gap.start_ns and gap.end_ns <= last]
     took = defaultdict[str, dict[str, float]](dict)
-    for each in found:
-        took[each.why][each.site] = took[each.why].get(each.site, 0.0) + each.took_ns
+    for gap in found:
+        took[gap.why][gap.site] = took[gap.why].get(gap.site, 0.0) + gap.took_ns
     if not took or whole_ns <= 0:
         return Told()
-    why = max(took, key=lambda each: sum(took[each].values()))
+    why = max(took, key=lambda reason: sum(took[reason].values()))
     site = max(took[why], key=took[why].__getitem__)
     share, here = (min(ns / whole_ns, 1.0) for ns in (sum(took[why].values()), took[why][site]))
     part = f"{whole_percent(here)} " if len(took[why]) > 1 else ""

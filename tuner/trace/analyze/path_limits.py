@@ -158,36 +158,36 @@ def _kinds(path: CriticalPath) -> pd.Series:
 
 def limits_of(shares: list[Limit]) -> list[Limit]:
     """Those shares that are limits, the largest first; none where nothing stands out."""
-    seen = [each for each in shares if each.kind != UNSEEN]
-    unseen = sum(each.share.share for each in shares if each.kind == UNSEEN)
-    least = max([LARGE, unseen, *(COMPARABLE * each.share.share for each in seen)])
-    limits = [each for each in seen if each.share.share >= least and each.share.low >= SURE]
+    seen = [part for part in shares if part.kind != UNSEEN]
+    unseen = sum(part.share.share for part in shares if part.kind == UNSEEN)
+    least = max([LARGE, unseen, *(COMPARABLE * limit.share.share for limit in seen)])
+    limits = [limit for limit in seen if limit.share.share >= least and limit.share.low >= SURE]
     return limits if len(limits) <= MOST_LIMITS else []
 
 
 def said(driver: str, calls: int, shares: list[Limit], limits: list[Limit]) -> str:
     """What limits the steps of the driver, which made so many calls."""
-    seen = [each for each in shares if each.kind != UNSEEN and each not in limits]
+    seen = [part for part in shares if part.kind != UNSEEN and part not in limits]
     beside = "".join(
-        f" For another {each.share.text} it {each.phrase(driver)}."
-        for each in seen
-        if each.share.share >= BESIDE and each.share.is_known
+        f" For another {limit.share.text} it {limit.phrase(driver)}."
+        for limit in seen
+        if limit.share.share >= BESIDE and limit.share.is_known
     )
     if len(limits) == 1:
         (only,) = limits
         of_time = f"for {only.share.text} of the time, {driver} {only.phrase(driver)}"
         return f"{only.name}: {of_time}.{beside}"
     if limits:
-        several = "".join(f" For {each.share.text} it {each.phrase(driver)}." for each in limits)
+        several = "".join(f" For {limit.share.text} it {limit.phrase(driver)}." for limit in limits)
         return f"{_NUMBERS[len(limits)]} things limit {driver}.{several}{beside}"
     if seen and not seen[0].share.is_known:
         few = f"it made only {plural(calls, 'call')}, too few to say what limits it"
         why = few if calls < FEW_CALLS else "what it waited for differs too much over the time"
         return f"No clear limit of {driver}: {why}."
     largest = (
-        f" For {each.share.text} of the time it {each.phrase(driver)}."
-        for each in seen[:MOST_SHOWN]
-        if each.share.share >= SHOWN and each.share.is_known
+        f" For {limit.share.text} of the time it {limit.phrase(driver)}."
+        for limit in seen[:MOST_SHOWN]
+        if limit.share.share >= SHOWN and limit.share.is_known
     )
     return f"No clear limit of {driver}.{''.join(largest)}"
 
@@ -213,7 +213,7 @@ def _limit(path: CriticalPath, kind: str, places: pd.Index) -> Limit:
         rows.groupby(name)["time"].sum().sort_values(ascending=False)
         for name in ("process", "function")
     ]
-    processes, functions = (tuple(each.index[each >= NAMED * each.iloc[0]]) for each in times)
+    processes, functions = (tuple(taken.index[taken >= NAMED * taken.iloc[0]]) for taken in times)
     share = path.share(time_ns.sum(axis=1))
     return Limit(kind=kind, processes=processes, functions=functions, share=share)
 
@@ -221,17 +221,17 @@ def _limit(path: CriticalPath, kind: str, places: pd.Index) -> Limit:
 def unseen_shares(trace: Trace, driver: str, shares: list[Limit]) -> tuple[str, ...]:
     """How much of the time the trace does not explain, of which servers, and why."""
     sentences = []
-    for each in shares:
-        share = each.share.text if each.share.is_known else "an unknown share"
-        if each.share.share < SHOWN:
+    for limit in shares:
+        share = limit.share.text if limit.share.is_known else "an unknown share"
+        if limit.share.share < SHOWN:
             continue
-        if each.kind == "backward":
+        if limit.kind == "backward":
             what = "What the ranks compute and send in dist_autograd.backward"
             sentences.append(f"{what}, for {share} of the time, is not recorded.")
-        elif each.kind == UNSEEN:
+        elif limit.kind == UNSEEN:
             calls = trace.calls
-            here = calls["server"].isin(each.processes) & calls["function"].isin(each.functions)
-            sentences.append(f"For {share} of the time, {driver} {each.phrase(driver)}.")
+            here = calls["server"].isin(limit.processes) & calls["function"].isin(limit.functions)
+            sentences.append(f"For {share} of the time, {driver} {limit.phrase(driver)}.")
             sentences += why_unseen(trace, calls[here])
     return tuple(sentences)
 
@@ -246,7 +246,7 @@ def unseen_calls(trace: Trace, path: CriticalPath) -> tuple[str, ...]:
     names = rows[["function", "process"]].itertuples(index=False)
     what = [f"{function or 'to_here'} on {server}" for function, server in names]
     most, *others = map(whole_percent, rows["share"])
-    more = [f"for {share} {each}" for share, each in zip(others, what[1:], strict=True)]
+    more = [f"for {share} {part}" for share, part in zip(others, what[1:], strict=True)]
     here = calls["server"].isin(rows["process"]) & calls["function"].isin(rows["function"])
     if calls.loc[here, "kind"].isin(["rpc_sync", "to_here"]).all():
         waited = listed([f"waited for {what[0]}", *more])

@@ -51,7 +51,7 @@ def window(trace: Trace) -> tuple[int, int]:
     times = [calls[column].dropna() for column in of_calls]
     times += [operators["start_ns"], operators["end_ns"]]
     edges = list(trace.window_ns) if trace.window_ns[1] > trace.window_ns[0] else []
-    edges += [int(edge) for each in times if len(each) for edge in (each.min(), each.max())]
+    edges += [int(edge) for column in times if len(column) for edge in (column.min(), column.max())]
     return (min(edges), max(edges)) if edges else (0, 0)
 
 

@@ -174,9 +174,9 @@ def _read(text: TraceText) -> tuple[Document, list[Event], dict[int, str], bool]
         if bytes(raw).count(b",") > _MOST_COMMAS + 100 * bytes(raw).count(b"{"):
             raise text.foreign(NO_OBJECTS)
         events, wrong = [], {}
-        for place, each in enumerate(decode_json(raw, list[msgspec.Raw])):
+        for place, event in enumerate(decode_json(raw, list[msgspec.Raw])):
             try:
-                events.append(decode_json(each, ExactEvent))
+                events.append(decode_json(event, ExactEvent))
             except msgspec.ValidationError as error:
                 wrong[place] = str(error)
         return document, events, wrong, whole
@@ -239,7 +239,7 @@ class SpanColumns:
     def spans(self, numbers: Mapping[EventId, int], zero_ns: int = 0) -> Spans:
         """All spans. `numbers` has the number of each thread; `zero_ns` is added to all times."""
         self.add([])
-        of_place = np.array([numbers[each] for each in self._places], dtype=np.int64)
+        of_place = np.array([numbers[thread] for thread in self._places], dtype=np.int64)
         spans = Spans.joined(self._parts)
         self._parts = []
         # In place: a copy of all times takes memory.
@@ -254,7 +254,7 @@ def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Span
     dur: list[Any] = [event.dur for event in events]
     if is_exact := bool(events) and isinstance(events[0], ExactEvent):
         ts, dur = (
-            [each if each is not None and each.is_finite() else None for each in us]
+            [time if time is not None and time.is_finite() else None for time in us]
             for us in (ts, dur)
         )
     # None becomes NaN, for which no comparison holds.
@@ -263,7 +263,7 @@ def _spans_of(events: Sequence[Event], threads: NDArray[np.int32]) -> tuple[Span
     forward = dur_us >= 0
     kept = stamped & lasting & forward
     if not kept.all():
-        events, ts, dur = (list(compress(each, kept)) for each in (events, ts, dur))
+        events, ts, dur = (list(compress(column, kept)) for column in (events, ts, dur))
         ts_us, dur_us, threads = ts_us[kept], dur_us[kept], threads[kept]
     start = _split_exactly(ts) if is_exact else _split(ts_us)
     lasted = _split_exactly(dur) if is_exact else _split(dur_us)
@@ -289,7 +289,7 @@ def _split(us: FloatArray) -> IntArray:
 
 def _split_exactly(us: Sequence[Decimal]) -> IntArray:
     """The same of decimal numbers of any length."""
-    pairs = [divmod(int(each * _PS_PER_US), _PS_PER_US) for each in us]
+    pairs = [divmod(int(time * _PS_PER_US), _PS_PER_US) for time in us]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
@@ -318,9 +318,9 @@ def unread_loss(unread: Mapping[str, int], every: int) -> list[str]:
 
 def thread_numbers(ids: Iterable[EventId]) -> dict[EventId, int]:
     """An int64 for each thread: its id, or, where that is text or too large, an unused number."""
-    own = {each: number for each in ids if (number := id_number(each)) is not None}
+    own = {thread: number for thread in ids if (number := id_number(thread)) is not None}
     free = filterfalse({*own.values()}.__contains__, count(1))
-    return {each: own[each] if each in own else next(free) for each in dict.fromkeys(ids)}
+    return {thread: own[thread] if thread in own else next(free) for thread in dict.fromkeys(ids)}
 
 
 def id_number(each: EventId) -> int | None:

@@ -34,21 +34,21 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
     if problems := problems or _windows_apart(processes):
         raise UsageError.about("these traces do not belong together", problems)
     losses = [loss for file in files for loss in file.losses]
-    if not any(len(each.operators.names) or len(each.calls.names) for each in processes):
+    if not any(len(process.operators.names) or len(process.calls.names) for process in processes):
         found = [f"{file.subject}: no operator and no call in it{file.others}" for file in files]
         if len(found) == 1:
             raise UsageError(f"{found[0]}; {READ}", losses)
         raise UsageError(f"no operator and no call in these traces; {READ}", [*found, *losses])
-    hosts = {each.host for each in processes}
+    hosts = {process.host for process in processes}
     is_one_host = len(processes) == 1 or (len(hosts) == 1 and "" not in hosts)
     rank_files = _rank_files(processes)
-    numbers = [each.rank for each in rank_files]
+    numbers = [file.rank for file in rank_files]
     names = _names(processes, numbers)
-    windows = [each.window_ns for each in processes if each.window_ns]
+    windows = [process.window_ns for process in processes if process.window_ns]
     zero_ns = min((start for start, _ in windows), default=0)
-    client, spans = _together(numbers, [each.calls for each in processes], zero_ns)
+    client, spans = _together(numbers, [process.calls for process in processes], zero_ns)
     calls = calls_by_name(spans, client, dict(zip(names, numbers, strict=True)))
-    rank, spans = _together(numbers, [each.operators for each in processes], zero_ns)
+    rank, spans = _together(numbers, [process.operators for process in processes], zero_ns)
     operators = dict(zip(("name", "thread", "start_ns", "end_ns"), spans, strict=True))
     ranks = [
         TraceRank(rank=number, name=name, host=each.host, pid=each.pid, threads=each.threads)
@@ -69,8 +69,8 @@ def join_kineto(files: Sequence[KinetoFile]) -> Trace:
             NO_CALLS if calls.empty else CLIENTS_ONLY,
             *([] if is_one_host else [UNKNOWN_CLOCKS]),
         ),
-        world_size=max((each.world_size or 0 for each in processes), default=0) or None,
-        rank_files=tuple(sorted(rank_files, key=lambda each: each.rank)),
+        world_size=max((process.world_size or 0 for process in processes), default=0) or None,
+        rank_files=tuple(sorted(rank_files, key=lambda file: file.rank)),
     )
 
 
@@ -83,11 +83,11 @@ def _same_ranks(processes: Sequence[Process]) -> list[str]:
     """Files of one rank: copies, or windows of one recording; also of a process without a rank."""
     problems = []
     groups = defaultdict[tuple[object, ...], list[Process]](list)
-    for each in processes:
-        if each.rank is not None:
-            groups[("rank", each.rank)].append(each)
-        elif each.pid is not None:
-            groups[("process", each.pid, each.host)].append(each)
+    for process in processes:
+        if process.rank is not None:
+            groups[("rank", process.rank)].append(process)
+        elif process.pid is not None:
+            groups[("process", process.pid, process.host)].append(process)
     for (what, number, *_), group in groups.items():
         subjects = list(dict.fromkeys(each.subject for each in group))
         more = [f"{len(subjects) - _MOST_NAMED} more"] if len(subjects) > _MOST_NAMED else []
@@ -135,7 +135,7 @@ def _baseless(processes: Sequence[Process]) -> list[str]:
 
 def _windows_apart(processes: Sequence[Process]) -> list[str]:
     """Recordings that begin after all earlier ones have ended: those of one run overlap."""
-    hosts = sorted({each.host for each in processes})
+    hosts = sorted({process.host for process in processes})
     clocks = "" if len(hosts) == 1 or "" in hosts else (
         f". If they are of one run, the clocks of the hosts {listed(hosts)} are that far apart: "
         "read the files of each host alone"
@@ -155,7 +155,7 @@ def _windows_apart(processes: Sequence[Process]) -> list[str]:
 
 def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
     """The rank of each: as its file says, by its name in its calls, or the lowest free one."""
-    said = [each.rank for each in processes]
+    said = [process.rank for process in processes]
     named = [_number_in(each.rpc_name) if each.rank is None else each.rank for each in processes]
     known = [number for number in named if number is not None]
     numbers = named if len({*known}) == len(known) else said
@@ -163,20 +163,20 @@ def _rank_files(processes: Sequence[Process]) -> list[RankFile]:
     return [
         RankFile(
             rank=next(free) if number is None else number,
-            file=each.subject,
-            by="order" if number is None else "calls" if each.rank is None else "file",
+            file=process.subject,
+            by="order" if number is None else "calls" if process.rank is None else "file",
         )
-        for each, number in zip(processes, numbers, strict=True)
+        for process, number in zip(processes, numbers, strict=True)
     ]
 
 
 def _names(processes: Sequence[Process], numbers: Sequence[int]) -> list[str]:
     """The RPC name of each process; `rank N` where no call has it."""
-    own = [(each.rpc_name, number) for each, number in zip(processes, numbers, strict=True)]
+    own = [(process.rpc_name, number) for process, number in zip(processes, numbers, strict=True)]
     servers: dict[int | None, str] = {}
     # Where the ranks of callers are in their names, those of servers are so, too.
     if all(_number_in(name) == number for name, number in own if name):
-        called = {name.server for each in processes for name in each.call_names}
+        called = {name.server for process in processes for name in process.call_names}
         servers = {_number_in(name): name for name in sorted(called - {name for name, _ in own})}
     return [name or servers.get(number, f"rank {number}") for name, number in own]
 
@@ -192,5 +192,5 @@ def _together(
 ) -> tuple[IntArray, Spans]:
     """The rank of each span, and the spans of all ranks; times since `zero_ns`."""
     spans = Spans.joined(parts)
-    rank = np.repeat(numbers, [len(each.names) for each in parts])
+    rank = np.repeat(numbers, [len(part.names) for part in parts])
     return rank, spans._replace(start_ns=spans.start_ns - zero_ns, end_ns=spans.end_ns - zero_ns)

@@ -161,9 +161,9 @@ class KinetoEvents:
             self._others.update(categories)
             self._unread.update(
                 {
-                    each or "without a category": number
-                    for each, number in categories.items()
-                    if each not in _READ
+                    category or "without a category": number
+                    for category, number in categories.items()
+                    if category not in _READ
                 }
             )
             self._metadata += sum(event.ph == "M" for event in group[METADATA])
@@ -182,7 +182,7 @@ class KinetoEvents:
             what = f"not of torch.profiler: no operator and no call in it{others}"
             raise last.foreign(what, losses)
         # Other events, such as annotations on a GPU, are of no process of their own.
-        pids = pids or [pid for pid, each in columns.items() if each.is_annotated] or [None]
+        pids = pids or [pid for pid, column in columns.items() if column.is_annotated] or [None]
         processes = [columns[pid].process(last.subject, document, pid, recorded_ns) for pid in pids]
         for pid in pids:
             losses += columns[pid].operators.losses(last, "operator")
@@ -196,7 +196,7 @@ class KinetoEvents:
             losses.append(f"{last.subject} lacks its base time: {unknown}.")
         ranks = zip(processes, _ranks(pids, processes[0].rank), strict=True)
         processes = [replace(each, rank=rank, is_baseless=is_baseless) for each, rank in ranks]
-        annotations = sum(each.unread_annotations for each in columns.values())
+        annotations = sum(column.unread_annotations for column in columns.values())
         unread = self._unread + Counter({ANNOTATION: annotations})
         number = events.read - self._metadata
         return KinetoFile(last.subject, processes, losses, others, unread, number)
@@ -230,7 +230,7 @@ def _categories(group: Mapping[str, Sequence[Event]]) -> dict[str, int]:
 def _ranks(pids: Sequence[EventId], own: int | None) -> list[int | None]:
     """The ranks that the ids of a joined file say; `own` is that of the process that wrote it."""
     found = [_RANK.fullmatch(pid) if isinstance(pid, str) else None for pid in pids]
-    ranks = [int(each[1]) if each else None for each in found]
+    ranks = [int(match[1]) if match else None for match in found]
     if len(ranks) == 1 and own is not None:
         # Of several processes, it is not known which one wrote the file.
         ranks = [own]
@@ -266,7 +266,7 @@ def _thread_labels(metadata: Iterable[Event], pid: EventId) -> dict[EventId, str
 def _what_else(others: Mapping[str, int]) -> str:
     if not others:
         return ""
-    names = first_of([each or "none" for each in others], _MOST_CATEGORIES)
+    names = first_of([category or "none" for category in others], _MOST_CATEGORIES)
     number = plural(sum(others.values()), "event")
     if all(map(_OF_DEVICES.fullmatch, others)):
         return f", only {number} of GPUs ({names}): profile the CPU, too"

@@ -115,7 +115,7 @@ class Header(Facts):
         sampled += [pause.at_ns for rank in self.ranks for pause in rank.pauses]
         if not all(-(2**62) <= value < 2**62 for value in sampled):
             raise ValueError("gil has times that cannot be")
-        if not all(-(2**62) <= each < 2**62 for each in self.window_ns):
+        if not all(-(2**62) <= edge < 2**62 for edge in self.window_ns):
             raise ValueError(f"window_ns cannot be {list(self.window_ns)}")
 
 

@@ -128,7 +128,7 @@ def _lasting(span: ServerSpan | CallbackSpan) -> dict[str, Any]:
 
 def _operator_texts(operators: Sequence[MergedOperator]) -> Iterator[str]:
     """Their events as `_json` writes them: there may be millions, and few names."""
-    names = {name: _json(name) for name in {each.span.name for each in operators}}
+    names = {name: _json(name) for name in {operator.span.name for operator in operators}}
     for rank, (name, thread, start_ns, end_ns, _), call_id, link in operators:
         args = "" if call_id is None else f',"args":{{"call":{call_id},"link":"{link}"}}'
         yield (

@@ -142,7 +142,7 @@ def read_traces(paths: Sequence[Path], on_wait: Callable[[Path], None] | None = 
         raise UsageError(f"{len(problems)} traces cannot be read", problems)
     complete = {path: trace for path, trace in found.items() if isinstance(trace, Trace)}
     if not complete:
-        return join_kineto([each for each in found.values() if isinstance(each, KinetoFile)])
+        return join_kineto([file for file in found.values() if isinstance(file, KinetoFile)])
     if len(paths) == 1:
         return complete[paths[0]]
     alone = "which writes all ranks to one file: read it alone"

@@ -107,7 +107,7 @@ def _is_worth(ops: Sequence[Op], units: Sequence[Unit], made: Made, least: float
     between = [
         sum(_lasts(op, made) for op in ops[one.end : other.sends]) for one, other in pairwise(units)
     ]
-    took = float(np.median([max(made.took_ns[each] for each in unit.calls) for unit in units]))
+    took = float(np.median([max(made.took_ns[call] for call in unit.calls) for unit in units]))
     is_regular = sizes.count(usual) >= REGULAR * len(sizes)
     return is_regular and float(np.median(between)) > max(WORTH * took, least)
 

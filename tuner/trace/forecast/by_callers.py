@@ -36,7 +36,7 @@ class ByCallers(NamedTuple):
         """How many calls are served in the same time, with its interval."""
         found = self.found
         ratios = (found.ratio, found.ratio_high, found.ratio_low)
-        return tuple(self.times / each for each in ratios)  # type: ignore[return-value]
+        return tuple(self.times / ratio for ratio in ratios)  # type: ignore[return-value]
 
     def to_json(self) -> dict[str, Any]:
         """As in the document of `record` and `analyze`."""
@@ -88,7 +88,7 @@ def by_callers(trace: Trace, model: Model | str, until_s: float = math.inf) -> l
     callers = [Change(kind="callers", number=found[full].times)] * (full > 0)
     ended = model.changeable.after(callers)
     limit = most_used(*ended) if ended else ""
-    return [*found[:full], *(each._replace(is_full=True, limit=limit) for each in found[full:])]
+    return [*found[:full], *(point._replace(is_full=True, limit=limit) for point in found[full:])]
 
 
 def most_used(program: Program, machine: Machine, took_ns: float) -> str:
@@ -113,7 +113,7 @@ def most_used(program: Program, machine: Machine, took_ns: float) -> str:
         for rank, ops in ((call.server, [*call.arrives, *call.unpickles, *call.ops, *call.pickles]),
                           (call.client, [*call.returns, *call.receives])):  # fmt: skip
             use(rank, ops, serves=True)
-    (what, place), ns = max(used.items(), key=lambda each: each[1], default=(("", 0), 0.0))
+    (what, place), ns = max(used.items(), key=lambda entry: entry[1], default=(("", 0), 0.0))
     if ns < IN_USE * took_ns or math.isinf(took_ns):
         return ""
     return what if what == "the logical CPUs" else f"{what} {names[place]}"

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tuner.trace.analyze.path_limits import MANY_TENSORS
 from tuner.trace.forecast.call_costs import SizeParts
-from tuner.trace.forecast.program import ISSUE, Op, Program
+from tuner.trace.forecast.program import ISSUE, OPS_OF_A_CALL, Call, Op, Program
 from tuner.trace.forecast.replay import Machine
 from tuner.trace.forecast.runs import Made, Run, by_frame
 
@@ -107,23 +107,13 @@ def with_runs(
 
 def each_frame(program: Program, new: Callable[[Sequence[Op]], list[Op]]) -> Program:
     """The program with other ops everywhere."""
-    return replace(
-        program,
-        calls=[
-            replace(
-                each,
-                ops=new(each.ops),
-                then=new(each.then),
-                unpickles=new(each.unpickles),
-                pickles=new(each.pickles),
-                receives=new(each.receives),
-                arrives=new(each.arrives),
-                returns=new(each.returns),
-            )
-            for each in program.calls
-        ],
-        roots=[replace(each, ops=new(each.ops)) for each in program.roots],
-    )
+
+    def changed(call: Call) -> Call:
+        ops: dict[str, Any] = {name: new(getattr(call, name)) for name in OPS_OF_A_CALL}
+        return replace(call, **ops)
+
+    roots = [replace(root, ops=new(root.ops)) for root in program.roots]
+    return replace(program, calls=[*map(changed, program.calls)], roots=roots)
 
 
 def scaled(ops: Sequence[Op], times: float) -> list[Op]:

@@ -125,15 +125,15 @@ class Changeable:
 
     def replays(self, changes: Sequence[Change], machine: Machine | None = None) -> Replays | str:
         """What these changes do, one upon the other; or why that is not known."""
-        changes = sorted(changes, key=lambda each: ORDER.index(each.kind))
+        changes = sorted(changes, key=lambda change: ORDER.index(change.kind))
         cases = self._cases_for(changes, machine)
         if not cases:
             return HOLDS_NOT
         if not (bounds := self._bounds(changes)):
             return NOTHING
         ends = list[list[float]]()
-        for each in bounds:
-            logs = self._logs(cases, each, machine)
+        for bound in bounds:
+            logs = self._logs(cases, bound, machine)
             if isinstance(logs, str):
                 return logs
             if max(logs) - min(logs) > math.log(WIDE):
@@ -144,7 +144,7 @@ class Changeable:
         return Replays(
             float(np.mean([logs[0] for logs in ends])), min(every), max(every),
             0.0 if is_small else self._spread(bounds[0], machine), cases[0].off_by,
-            any(each.kind in MORE_AT_ONCE for each in changes), self._condition(changes, cases),
+            any(change.kind in MORE_AT_ONCE for change in changes), self._condition(changes, cases),
         )  # fmt: skip
 
     def _logs(
@@ -187,25 +187,25 @@ class Changeable:
     def _cases_for(self, changes: Sequence[Change], machine: Machine | None) -> list[Case]:
         """Those in which these changes may differ."""
         found = self.cases
-        if not any(each.kind in MORE_AT_ONCE for each in changes):
+        if not any(change.kind in MORE_AT_ONCE for change in changes):
             # What calls cost stays as it is: each program in its most likely case.
             found = [*{id(case.program): case for case in reversed(found)}.values()][::-1]
-        if any(each.kind == "bytes" for each in changes):
+        if any(change.kind == "bytes" for change in changes):
             parts = self.costs.size_parts[0]
             found = [*found, *(c._replace(of=c.of._replace(size_parts=parts)) for c in found)]
-        if any(each.kind == "one-call" or each.function == DRIVER for each in changes):
+        if any(change.kind == "one-call" or change.function == DRIVER for change in changes):
             found = [*found, *map(_between_is_work, found)]
-        if any(each.kind in IN_DOUBT for each in changes):
-            found = [c._replace(of=c.of._replace(doubt=each)) for each in DOUBTS for c in found]
-        if any(each.kind == "ahead" for each in changes):
+        if any(change.kind in IN_DOUBT for change in changes):
+            found = [c._replace(of=c.of._replace(doubt=doubt)) for doubt in DOUBTS for c in found]
+        if any(change.kind == "ahead" for change in changes):
             of_work = FULL_PARTS if are_full(machine or self.machine) else PARTS
-            found = [c._replace(of=c.of._replace(of_work=each)) for each in of_work for c in found]
+            found = [c._replace(of=c.of._replace(of_work=part)) for part in of_work for c in found]
         return found
 
     def _condition(self, changes: Sequence[Change], cases: Sequence[Case]) -> str:
-        said = dict.fromkeys(KINDS[each.kind].condition for each in changes)
+        said = dict.fromkeys(KINDS[change.kind].condition for change in changes)
         is_locked = any(case.is_locked for case in cases) and _are_together(changes)
-        is_open = any(each.kind == "batch" and not each.times for each in changes)
+        is_open = any(change.kind == "batch" and not change.times for change in changes)
         return "; ".join(filter(None, said)) + NO_LOCK * is_locked + BOTH_ENDS * is_open
 
     def _after(
@@ -267,12 +267,12 @@ class Changeable:
             *of_messages(self.cases[0].of),
             *of_runs,
             *dict.fromkeys(
-                Change(kind="ahead", function=each.function, site=each.site)
-                for each in loops_of(program, self.made, self.costs.fixed_ns)
+                Change(kind="ahead", function=loop.function, site=loop.site)
+                for loop in loops_of(program, self.made, self.costs.fixed_ns)
                 # A large request may hold what the work has made.
-                if all(self.messages[call].request_bytes < LARGE for call in each.calls)
+                if all(self.messages[call].request_bytes < LARGE for call in loop.calls)
             ),
-            *(Change(kind="faster", function=each) for each in [*self._longest(), DRIVER]),
+            *(Change(kind="faster", function=function) for function in [*self._longest(), DRIVER]),
             *self._of_servers(), Change(kind="no-lock"), Change(kind="gil"),
             Change(kind="servers"),
         ]  # fmt: skip
@@ -281,18 +281,18 @@ class Changeable:
         """Batches of what several callers ask for at once, and smaller messages where large ones
         take much of a call."""
         calls = self.programs[0].calls
-        for each in self._longest():
-            if (number := self.at_once.get(each, 0)) > 1:
-                yield Change(kind="batch", function=each, number=number)
+        for function in self._longest():
+            if (number := self.at_once.get(function, 0)) > 1:
+                yield Change(kind="batch", function=function, number=number)
             own = [
                 place
                 for place, call in enumerate(calls)
-                if call.function == each and not self.messages[place].has_many
+                if call.function == function and not self.messages[place].has_many
             ]
             ways = zip(self.costs.size_parts[0], (self.costs.there, self.costs.back), strict=True)
             by_size = sum(part[at] * way[at] for part, way in ways for at in own)
             if by_size > LARGE_PART * sum(self.made.took_ns[at] for at in own):
-                yield Change(kind="bytes", function=each)
+                yield Change(kind="bytes", function=function)
 
     def most(self, change: Change) -> float:
         """The ratio of a change, in the most likely case alone; NaN where that is not known."""
@@ -333,7 +333,7 @@ def _between_is_work(case: Case) -> Case:
 
 
 def _are_together(changes: Sequence[Change]) -> bool:
-    return any(each.kind == "together" for each in changes)
+    return any(change.kind == "together" for change in changes)
 
 
 def _has_lock(program: Program) -> bool:

@@ -97,11 +97,11 @@ def _one_call(of: Changing, change: Change) -> Changed:
         for own in _by_server(of, run).values():
             calls[own[0]] = replace(
                 calls[own[0]],
-                ops=[op for each in own for op in of.program.calls[each].ops],
-                unpickles=[op for each in own for op in of.program.calls[each].unpickles],
-                pickles=[op for each in own for op in of.program.calls[each].pickles],
-                receives=[op for each in own for op in of.program.calls[each].receives],
-                to_client=calls[own[0]].to_client + sum(of.by_size[each] for each in own[1:]),
+                ops=[op for call in own for op in of.program.calls[call].ops],
+                unpickles=[op for call in own for op in of.program.calls[call].unpickles],
+                pickles=[op for call in own for op in of.program.calls[call].pickles],
+                receives=[op for call in own for op in of.program.calls[call].receives],
+                to_client=calls[own[0]].to_client + sum(of.by_size[call] for call in own[1:]),
             )
 
     def new(ops: Sequence[Op], run: Run) -> list[Op]:

@@ -105,7 +105,7 @@ def forecasts(
     model = Model.of(trace, roles)
     if isinstance(model, str):
         return [Forecast(why_not=model) for _ in what_ifs]
-    return [model.forecast(each) for each in what_ifs]
+    return [model.forecast(what_if) for what_if in what_ifs]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +145,14 @@ class Model:
         turns = Turns.of(part)
         explained = set(part.calls.loc[[*turns.places], "call_id"])
         known = {rank: shared_by(trace, rank, explained) for rank in servers}
-        if problems := [each.problem for each in known.values() if each.problem]:
+        if problems := [server.problem for server in known.values() if server.problem]:
             return problems[0]
         if len(part.calls) > MOST_WHOLE:
             return f"{len(part.calls):,} calls without a break of the driver are too many to replay"
         cpu_ns, least_ns = driver_cpu_ns(trace, driver, took_ns) or (None, None)
-        cases = [Case({rank: each.best for rank, each in known.items()}, False, turns)]
+        cases = [Case({rank: server.best for rank, server in known.items()}, False, turns)]
         if unknown := _unknown(part, known):
-            cases.append(Case({rank: each.worst for rank, each in known.items()}, True, turns))
+            cases.append(Case({rank: server.worst for rank, server in known.items()}, True, turns))
         machine, ways = machine_of(trace), Ways.of(trace)
         programs, base_ns, is_disturbed = programs_of(
             part, driver, cases, cpu_ns, machine, took_ns, ways
@@ -164,7 +164,7 @@ class Model:
                 "the driver computes while calls are under way, so it is not known for which of "
                 "them it waits"
             )
-        off_by = [math.log(each / took_ns) for each in base_ns]
+        off_by = [math.log(took / took_ns) for took in base_ns]
         fits = [at for at, off in enumerate(off_by) if abs(off) <= math.log(ALIKE)]
         if not fits:
             times = f"takes {math.exp(min(off_by, key=abs)):.2f} times as long as the trace"
@@ -202,17 +202,17 @@ class Model:
             return Forecast(why_not=DISTURBED)
         if what_if.changes:
             return self._after(what_if.changes, machine)
-        ends = [replay(each, machine) for each in self.programs]
-        shaken = [replay(each, machine) for each in self._shaken]
-        if len({bool(each.blocked) for each in (*ends, *shaken)}) > 1 and shaken:
+        ends = [replay(program, machine) for program in self.programs]
+        shaken = [replay(program, machine) for program in self._shaken]
+        if len({bool(end.blocked) for end in (*ends, *shaken)}) > 1 and shaken:
             return Forecast(why_not=BY_CHANCE)
-        if all(each.blocked for each in ends):
+        if all(end.blocked for end in ends):
             return Forecast(ratio=math.inf, ratio_low=math.inf, ratio_high=math.inf,
                             deadlock=ends[0].blocked)  # fmt: skip
-        if sum(each.late(self.limits_ns) for each in ends) > self._late_as_traced:
+        if sum(end.late(self.limits_ns) for end in ends) > self._late_as_traced:
             return Forecast(why_not=LATE)
-        took = [max(each.took_ns, 1.0) for each in ends]
-        logs = [math.log(each / base) for each, base in zip(took, self.base_ns, strict=True)]
+        took = [max(end.took_ns, 1.0) for end in ends]
+        logs = [math.log(after / base) for after, base in zip(took, self.base_ns, strict=True)]
         low, high = min(logs), max(logs)
         if high - low > math.log(WIDE):
             return Forecast(why_not=f"it depends on {self.unknown}, which the trace does not show")
@@ -268,7 +268,7 @@ class Model:
         if isinstance(found, str):
             return Forecast(why_not=found), self
         error, times = _error(found.log, 0.0, self.off_by), math.exp(found.log)
-        ends = (self._of_all(each) for each in (found.low - error, found.high + error))
+        ends = (self._of_all(log) for log in (found.low - error, found.high + error))
         after = replace(
             self, programs=found.programs, base_ns=found.base_ns, machine=machine,
             took_ns=self.took_ns * times, rest=self.rest / times,
@@ -311,7 +311,7 @@ class Model:
     @cached_property
     def _late_as_traced(self) -> int:
         """How many calls take longer than their time limits with the traced configuration."""
-        return sum(replay(each, self.machine).late(self.limits_ns) for each in self.programs)
+        return sum(replay(program, self.machine).late(self.limits_ns) for program in self.programs)
 
     def _may_deadlock(self, machine: Machine) -> str:
         """Why fewer threads than were traced may not do; empty if they surely do."""
@@ -355,8 +355,8 @@ class Model:
 
     def _spread(self, machine: Machine) -> float:
         """The standard deviation of log(ratio) over resampled service times."""
-        ratios = [replay(each, machine).took_ns / base_ns for each, base_ns in self._others]
-        known = [math.log(each) for each in ratios if 0 < each < math.inf]
+        ratios = [replay(program, machine).took_ns / base_ns for program, base_ns in self._others]
+        known = [math.log(ratio) for ratio in ratios if 0 < ratio < math.inf]
         return float(np.std(known, ddof=1)) if len(known) > 1 else 0.0
 
 
@@ -390,10 +390,10 @@ def _least(
     """What servers need whose calls may wait for each other: not in turns that are known."""
     by_role = {least.role: least for least in least_threads(trace, roles)}
     found = {}
-    for rank, each in known.items():
+    for rank, server in known.items():
         role = role_of(trace.process(rank).name, roles)
-        is_explained = each.best.off_ns is not None or each.best.waits_for_gil
-        in_turns = each.best == each.worst and is_explained
+        is_explained = server.best.off_ns is not None or server.best.waits_for_gil
+        in_turns = server.best == server.worst and is_explained
         if role in by_role and not in_turns and wait_for_others(trace, rank, explained):
             found[rank] = by_role[role]
     return found

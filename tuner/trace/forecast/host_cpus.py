@@ -22,3 +22,8 @@ class HostCpus(Generic[Thread]):
         """How much of a CPU each ready thread gets."""
         wanted = len(self.ready) + self.polling
         return 1.0 if wanted <= self.cpus else self.cpus / wanted
+
+    def advance(self, now: float) -> None:
+        """Let its clock go on until now."""
+        self.clock += (now - self.since) * self.rate
+        self.since = now

@@ -30,9 +30,9 @@ class Cut:
 def sleeps(trace: Trace) -> list[Change]:
     """One for each line at which the driver sleeps, with the percentage of the time."""
     whole_ns, took = max(window_length_ns(trace), 1), dict[str, float]()
-    for each in pauses(trace):
-        if each.why == SLEEP:
-            took[each.site] = took.get(each.site, 0.0) + each.took_ns
+    for pause in pauses(trace):
+        if pause.why == SLEEP:
+            took[pause.site] = took.get(pause.site, 0.0) + pause.took_ns
     return [
         Change(kind="no-sleep", function=DRIVER, site=site, number=100 * ns / whole_ns)
         for site, ns in took.items()
@@ -43,11 +43,11 @@ def forecast_with(
     trace: Trace, model: Model | str, what_if: WhatIf, roles: Sequence[tuple[str, str]] = ()
 ) -> Forecast:
     """What a configuration, and changes, would do: those of sleep need no model of the servers."""
-    sites = {each.site for each in what_if.changes if each.kind == "no-sleep"}
+    sites = {change.site for change in what_if.changes if change.kind == "no-sleep"}
     if not sites:
         return Forecast(why_not=model) if isinstance(model, str) else model.forecast(what_if)
     cut = without_sleep(trace, sites)
-    others = [each for each in what_if.changes if each.kind != "no-sleep"]
+    others = [change for change in what_if.changes if change.kind != "no-sleep"]
     rest = what_if.threads or what_if.intervals_s or what_if.cpus or others
     if cut.forecast.why_not or not rest:
         return cut.forecast
@@ -60,8 +60,8 @@ def forecast_with(
 def without_sleep(trace: Trace, sites: Collection[str]) -> Cut:
     """The trace without what the driver sleeps at these lines; the empty one stands for all."""
     found = [
-        each for each in pauses(trace)
-        if each.why == SLEEP and ("" in sites or each.site in sites)
+        pause for pause in pauses(trace)
+        if pause.why == SLEEP and ("" in sites or pause.site in sites)
     ]  # fmt: skip
     whole = float(max(window_length_ns(trace), 1))
     if not found:
@@ -82,11 +82,11 @@ def without_sleep(trace: Trace, sites: Collection[str]) -> Cut:
 
 def _shorter(trace: Trace, spared: Sequence[Paused]) -> Trace:
     """The trace without these spans of time: what comes later comes earlier."""
-    most = {each.end_ns: each.end_ns - each.start_ns for each in spared}
+    most = {pause.end_ns: pause.end_ns - pause.start_ns for pause in spared}
     of_end = dict.fromkeys(sorted(most), 0.0)
-    for each in spared:  # at several lines of one span
-        of_end[each.end_ns] = min(of_end[each.end_ns] + each.spared_ns, most[each.end_ns])
-    ends, lengths = (np.array([*each]) for each in (of_end.keys(), of_end.values()))
+    for pause in spared:  # at several lines of one span
+        of_end[pause.end_ns] = min(of_end[pause.end_ns] + pause.spared_ns, most[pause.end_ns])
+    ends, lengths = (np.array([*values]) for values in (of_end.keys(), of_end.values()))
     edges = np.ravel([ends - lengths, ends], "F")
     gone = np.ravel([np.cumsum(lengths) - lengths, np.cumsum(lengths)], "F")
 
@@ -106,9 +106,9 @@ def _shorter(trace: Trace, spared: Sequence[Paused]) -> Trace:
         trace, calls=of(trace.calls), operators=of(trace.operators), callbacks=of(trace.callbacks),
         window_ns=(opened, round(float(at(np.array([float(closed)]))[0]))),
         ranks=tuple(
-            replace(each, pauses=(), gil=tuple(
+            replace(rank, pauses=(), gil=tuple(
                 wait._replace(asked_ns=round(ns)) for wait, ns in zip(
-                    each.gil, at(np.array([w.asked_ns for w in each.gil], np.float64)), strict=True)
-            )) for each in trace.ranks
+                    rank.gil, at(np.array([w.asked_ns for w in rank.gil], np.float64)), strict=True)
+            )) for rank in trace.ranks
         ),
     )  # fmt: skip

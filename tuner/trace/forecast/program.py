@@ -22,7 +22,7 @@ def total_ns(ops: Sequence[Op]) -> float:
 
 def own_ns(ops: Sequence[Op], kind: int) -> float:
     """How long a frame does this."""
-    return sum(ns for each, ns in ops if each == kind)
+    return sum(ns for done, ns in ops if done == kind)
 
 
 @dataclass
@@ -62,6 +62,9 @@ class Call:
     def way_back(self) -> float:
         """How long its answer is on its way, with what that costs its client."""
         return self.to_client + total_ns(self.returns)
+
+
+OPS_OF_A_CALL = ("ops", "then", "unpickles", "pickles", "receives", "arrives", "returns")
 
 
 @dataclass

@@ -62,10 +62,10 @@ def rows_of(trace: Trace, model: Model | str, most_s: float = MOST_S) -> list[Ch
     candidates = sleeps(trace)  # of which few calls tell, too
     if not isinstance(model, str) and len(trace.calls) >= LEAST_CALLS:
         # What a driver that sleeps does itself cannot be done faster.
-        is_asleep = sum(each.number for each in candidates) >= ASLEEP
+        is_asleep = sum(candidate.number for candidate in candidates) >= ASLEEP
         candidates += [
-            each for each in model.changeable.candidates()
-            if not (is_asleep and each.function == DRIVER)
+            candidate for candidate in model.changeable.candidates()
+            if not (is_asleep and candidate.function == DRIVER)
         ]  # fmt: skip
     for change in candidates:
         if time.monotonic() > until_s:
@@ -91,4 +91,4 @@ def _site(trace: Trace, change: Change) -> str:
     if change.site or not is_of_function or "defined" not in calls or change.function == DRIVER:
         return change.site
     own = calls.loc[calls["function"] == change.function, "defined"].astype(str)
-    return next((each for each in own.unique() if each), "")
+    return next((site for site in own.unique() if site), "")

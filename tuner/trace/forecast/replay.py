@@ -59,7 +59,9 @@ class Replayed(NamedTuple):
 class _Frame:
     """A function that runs: of a call, or, where that is negative, a root."""
 
-    __slots__ = ("at", "call", "is_answer", "left", "ops", "rank", "under_way", "waits_for")
+    __slots__ = (
+        "at", "call", "drains_to", "is_answer", "left", "ops", "rank", "under_way", "waits_for",
+    )  # fmt: skip
 
     def __init__(self, rank: int, call: int, ops: Sequence[Op]) -> None:
         self.rank, self.call, self.ops = rank, call, ops
@@ -67,8 +69,8 @@ class _Frame:
         self.is_answer = False  # whether it completes the call, and does not serve it
         self.left = 0.0  # of a computation with the GIL
         self.under_way = 0
-        self.waits_for: int | None = None
-        """A call, or -1 - so many that may be under way."""
+        self.waits_for: int | None = None  # a call
+        self.drains_to: int | None = None  # so many of its own that may be under way
 
 
 _Turns = deque[_Frame]
@@ -87,7 +89,7 @@ class _Replay:
         self.number = 0
         self.agenda: list[tuple[float, int, Callable[..., None], object]] = []
         cpus = zip(machine.cpus, machine.polling, strict=True)
-        hosts = [HostCpus[_Frame](*each) for each in cpus]
+        hosts = [HostCpus[_Frame](*given) for given in cpus]
         self.cpus = [hosts[host] for host in program.hosts]
         self.free = list(machine.threads)
         self.switch_ns = machine.switch_ns or [SWITCH_NS] * len(self.free)
@@ -158,7 +160,7 @@ class _Replay:
                 frame.waits_for = int(value)
                 return None
             elif kind == DRAIN and frame.under_way > value:
-                frame.waits_for = -1 - int(value)
+                frame.drains_to = int(value)
                 return None
         return self.ended(frame)
 
@@ -208,16 +210,16 @@ class _Replay:
             group = self.joining[call.join]
             group.append(number)
             if len(group) >= self.program.joins[call.join]:
-                for each in group:
-                    self.later(self.calls[each].to_client, self.answered, each)
+                for member in group:
+                    self.later(self.calls[member].to_client, self.answered, member)
         self.give_back(frame.rank)
 
     def left_batch(self, frame: _Frame) -> None:
         """A call of a batch has come, or its thread has served all of them."""
         place = self.calls[frame.call].batch
         if frame.call in self.served_by:
-            for each in self.served_by.pop(frame.call):
-                self.later(self.calls[each].to_client, self.answered, each)
+            for number in self.served_by.pop(frame.call):
+                self.later(self.calls[number].to_client, self.answered, number)
         else:
             self.batches[place].append(frame.call)
             if len(self.batches[place]) >= self.program.batches[place].size:
@@ -227,7 +229,7 @@ class _Replay:
     def serve_batch(self, place: int, frame: _Frame) -> None:
         own, self.batches[place] = self.batches[place], []
         self.served_by[frame.call], self.served[frame.call] = own, frame
-        ops = self.program.batches[place].ops([self.calls[each].ops for each in own])
+        ops = self.program.batches[place].ops([self.calls[number].ops for number in own])
         frame.ops, frame.at = ops, 0
         self.go_on(frame)
 
@@ -300,13 +302,12 @@ class _Replay:
 
     def wake(self, frame: _Frame, number: int) -> None:
         """Let a frame, and what completes its result, go on if it waited for this call."""
-        for each in (frame, self.pending.get(frame.call)):
-            if each is None or (waits_for := each.waits_for) is None:
-                continue
-            if waits_for == number if waits_for >= 0 else each.under_way <= -1 - waits_for:
-                each.waits_for = None
+        for waiting in filter(None, (frame, self.pending.get(frame.call))):
+            is_drained = waiting.drains_to is not None and waiting.under_way <= waiting.drains_to
+            if waiting.waits_for == number or is_drained:
+                waiting.waits_for = waiting.drains_to = None
                 # Not at once: this thread is free again first.
-                self.later(0.0, self.go_on, each)
+                self.later(0.0, self.go_on, waiting)
 
     def take(self, turns: _Turns, frame: _Frame, then: Callable[[_Frame], None]) -> None:
         turns.append(frame)
@@ -332,14 +333,10 @@ class _Replay:
 
     def compute(self, frame: _Frame, ns: float) -> None:
         cpus = self.cpus[frame.rank]
-        self.advance(cpus)
+        cpus.advance(self.now)
         self.number += 1
         heapq.heappush(cpus.ready, (cpus.clock + ns, self.number, frame))
         self.reckon(cpus)
-
-    def advance(self, cpus: HostCpus[_Frame]) -> None:
-        cpus.clock += (self.now - cpus.since) * cpus.rate
-        cpus.since = self.now
 
     def reckon(self, cpus: HostCpus[_Frame]) -> None:
         """Plan when the next thread has computed what it had to."""
@@ -352,7 +349,7 @@ class _Replay:
         cpus, version = of
         if version != cpus.version:
             return  # other threads have become ready, or are no more
-        self.advance(cpus)
+        cpus.advance(self.now)
         until, _, frame = heapq.heappop(cpus.ready)
         cpus.clock = max(cpus.clock, until)
         self.reckon(cpus)
@@ -371,7 +368,9 @@ class _Replay:
         names, words, seen = self.program.names, list[str](), set[int]()
         drivers = (at for at, root in enumerate(self.program.roots) if root.is_driver)
         frame: _Frame | None = self.frames[next(drivers)]
-        while frame is not None and (number := self.awaited(frame)) not in (-1, *seen):
+        while frame is not None:
+            if (number := self.awaited(frame)) is None or number in seen:
+                break
             seen.add(number)
             call = self.calls[number]
             # The function of a fetch has no name.
@@ -388,13 +387,13 @@ class _Replay:
                 frame = self.served.get(number) or self.pending.get(number)
         return ", which waits for ".join(words)
 
-    def awaited(self, frame: _Frame) -> int:
-        """A call that a frame waits for; -1 for none."""
+    def awaited(self, frame: _Frame) -> int | None:
+        """A call that a frame waits for."""
         if any(frame in takers for takers in self.takers):
             # One that waits itself, beside it, may have the semaphore.
-            own = (n for n, each in self.served.items() if each.rank == frame.rank)
-            return next((n for n in own if self.served[n].waits_for is not None), -1)
-        if frame.waits_for is not None and frame.waits_for >= 0:
+            beside = [(n, other) for n, other in self.served.items() if other.rank == frame.rank]
+            return next((n for n, o in beside if (o.waits_for, o.drains_to) != (None, None)), None)
+        if frame.drains_to is None:
             return frame.waits_for
-        own = (n for n, each in self.caller.items() if each is frame and n not in self.over)
-        return -1 if frame.waits_for is None else next(own, -1)
+        own = (n for n, caller in self.caller.items() if caller is frame and n not in self.over)
+        return next(own, None)

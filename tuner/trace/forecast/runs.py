@@ -50,7 +50,7 @@ def runs_of(program: Program, made: Made) -> list[Run]:
     for frame, ops in frames(program):
         by_label = _labelled(program, made, ops, frame < 0)
         for (function, site), units in by_label:
-            found += [Run(frame, function, site, each) for each in _parted(ops, units, made)]
+            found += [Run(frame, function, site, part) for part in _parted(ops, units, made)]
     return found
 
 
@@ -116,12 +116,12 @@ def _units(made: Made, ops: Sequence[Op], is_root: bool) -> Iterator[Unit | None
 
 
 def _is_remote(made: Made, calls: Sequence[int]) -> bool:
-    return [made.kind[each] for each in calls] == ["rpc_remote"]
+    return [made.kind[call] for call in calls] == ["rpc_remote"]
 
 
 def _fits(made: Made, calls: Sequence[int]) -> bool:
     """Whether these are one call that needs no value which an earlier one has made."""
-    return [made.kind[each] for each in calls] in (
+    return [made.kind[call] for call in calls] in (
         ["rpc_sync"], ["rpc_async"], ["rpc_remote", "to_here"],
     )  # fmt: skip
 
@@ -153,6 +153,6 @@ def by_frame(runs: Sequence[Run]) -> dict[int, list[Run]]:
 def usual_number(runs: Sequence[Run], function: str, site: str) -> int:
     """How many calls most of them are in, one after another; 0 where that varies."""
     numbers = [len(r.units) for r in runs if (r.function, r.site) == (function, site)]
-    usual = max(set(numbers), key=lambda each: (each * numbers.count(each), each))
+    usual = max(set(numbers), key=lambda number: (number * numbers.count(number), number))
     is_usual = numbers.count(usual) > 1 and usual * numbers.count(usual) >= sum(numbers) / 2
     return usual if is_usual else 0

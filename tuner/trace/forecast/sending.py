@@ -199,7 +199,7 @@ def _usual_ns(of: Changing, kinds: Collection[int]) -> dict[str, float]:
     for call, own in zip(of.program.calls, of.messages, strict=False):
         if call.is_seen and own.answer_tensors >= MANY_TENSORS:
             found[call.function].append(sum(own_ns(call.ops, kind) for kind in kinds))
-    return {name: median(each) for name, each in found.items()}
+    return {name: median(times) for name, times in found.items()}
 
 
 def _small_ways(of: Changing) -> dict[bool, float]:

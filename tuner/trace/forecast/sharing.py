@@ -243,9 +243,9 @@ class _Copies:
         self.calls.append(call)
         if call.join >= 0:
             self.joins[call.join] += 1
-        client, server = (copy if each == rank else each for each in (call.client, call.server))
+        client, server = (copy if end == rank else end for end in (call.client, call.server))
         callback = self._call(call.callback, rank, copy) if call.callback >= 0 else -1
-        own, then = (self.of(each, rank, copy) for each in (call.ops, call.then))
+        own, then = (self.of(ops, rank, copy) for ops in (call.ops, call.then))
         self.calls[new] = replace(
             call, client=client, server=server, ops=own, then=then, callback=callback
         )

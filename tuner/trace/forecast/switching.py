@@ -134,7 +134,7 @@ def switched(
     for program, base_ns in programs:
         late = replay(program, was).late(limits_ns)
         switches = dict(_switches(trace, program, holders, machines))
-        known = {rank: each for rank, each in switches.items() if each.is_asked}
+        known = {rank: switch for rank, switch in switches.items() if switch.is_asked}
         for case in [switches] if known == switches else [switches, known]:
             own = list[float]()
             for cost in COSTS if case else COSTS[:1]:  # nothing costs anything
@@ -153,7 +153,7 @@ def switched(
     parts = {b / a for a, b in zip(was.switch_ns, now.switch_ns, strict=True) if a != b}
     ends = [_with_waits(end, part, n) for end in (low, high) for part in parts for n in OTHER_WAITS]
     low, high = min(low, *ends), max(high, *ends)
-    changed, took_ns = ([*each] for each in zip(*likely, strict=True))
+    changed, took_ns = ([*column] for column in zip(*likely, strict=True))
     return Switched(changed, took_ns, (min(usual) + max(usual)) / 2, low, high)
 
 
@@ -174,7 +174,7 @@ def _switches(
     for rank, found in holders.items():
         if found.by == "calls":
             continue
-        was_ns, is_ns = (each.switch_ns[rank] for each in machines)
+        was_ns, is_ns = (machine.switch_ns[rank] for machine in machines)
         main_s, others_s = (
             trace.process(rank).main_cpu_s or 0.0, trace.process(rank).others_cpu_s or 0.0,
         )  # fmt: skip
@@ -190,7 +190,7 @@ def _are_whole(trace: Trace, program: Program, rank: int, interval_ns: float) ->
     there = [call.to_server for call in program.calls if call.server == rank]
     back = [call.to_client for call in program.calls if call.client == rank]
     waits = (GilUse.of(trace, rank).waited_ns, np.array(there), np.array(back))
-    beyond = [_beyond(each, interval_ns) for each in waits]
+    beyond = [_beyond(wait, interval_ns) for wait in waits]
     return any(
         len(each) >= FEW and float(np.mean(each < LONG * interval_ns)) >= WHOLE for each in beyond
     )
@@ -215,7 +215,7 @@ def _with(
     server, client = (np.array([getattr(c, end) for c in calls]) for end in ("server", "client"))
     per_byte = np.where(hosts[server] == hosts[client], NS_PER_BYTE, TO_OTHERS)
     bytes_there, bytes_back = (
-        per_byte * np.nan_to_num(floats(rows, f"{each}_bytes")) for each in ("request", "answer")
+        per_byte * np.nan_to_num(floats(rows, f"{end}_bytes")) for end in ("request", "answer")
     )
     there, back = (np.array([getattr(c, to) for c in calls]) for to in ("to_server", "to_client"))
     for rank, of_rank in switches.items():

@@ -80,22 +80,9 @@ class Case(NamedTuple):
     turns: Turns
 
 
-def build(
-    trace: Trace, driver: Driver, case: Case, driver_cpu_ns: float | None, ways: Ways
-) -> Program:
-    """The program of a trace.
+class TracedProgram:
+    """The program of a trace of rpc-tuner, all of whose calls have ended; `ways` may be of more."""
 
-    Args:
-        trace: Of rpc-tuner; all of its calls have ended.
-        driver: Whose time is forecast.
-        case: What is assumed where the trace does not tell.
-        driver_cpu_ns: How long the driver was on the CPU; None where that is not known.
-        ways: Of these calls, or of more.
-    """
-    return _Build(trace, driver, case, ways).program(driver_cpu_ns)
-
-
-class _Build:
     def __init__(self, trace: Trace, driver: Driver, case: Case, ways: Ways) -> None:
         calls = trace.calls
         self.trace, self.driver, self.case, self.frame = trace, driver, case, calls
@@ -104,7 +91,7 @@ class _Build:
         columns = ("start_ns", "issued_ns", "end_ns", "server_start_ns", "server_end_ns")
         times = [floats(calls, name) for name in columns]
         times[1] = np.fmin(np.fmax(np.nan_to_num(times[1]), times[0]), times[2])
-        self.at = Times(*(each.tolist() for each in times))
+        self.at = Times(*(column.tolist() for column in times))
         self.kind = calls["kind"].astype(str).tolist()
         self.body = calls["body"].astype(str).tolist()
         self.is_blocking = [kind in BLOCKING for kind in self.kind]
@@ -131,7 +118,7 @@ class _Build:
             elif (client[place], thread[place]) != (driver.rank, driver.thread):
                 # A thread of the program that completes a result, if one of its process is pending.
                 by_begin, start = pending[client[place]], self.at.start[place]
-                last = bisect_right(by_begin, start, key=lambda each: each[0]) - 1
+                last = bisect_right(by_begin, start, key=lambda result: result[0]) - 1
                 if last >= 0 and start <= by_begin[last][1]:
                     key = (by_begin[last][2], PENDING)
             self.children[key].append(place)
@@ -146,7 +133,7 @@ class _Build:
             return {}
         follows = self.frame["follows"].where(are_callbacks(self.frame))
         above = follows.to_numpy(np.int64, na_value=-1).tolist()
-        return {row[each]: place for place, each in enumerate(above) if each in row}
+        return {row[number]: place for place, number in enumerate(above) if number in row}
 
     def _ends(self, place: int) -> list[float]:
         """When a call ended, and all that follows from it: its callbacks, and, where it was made in
@@ -181,11 +168,12 @@ class _Build:
         for place, left in enumerate(self.at.left):
             if left < done[place]:
                 found[self.server[place]].append((self.at.served[place], done[place], place))
-        for each in found.values():
-            each.sort()
+        for results in found.values():
+            results.sort()
         return found
 
     def program(self, driver_cpu_ns: float | None) -> Program:
+        """The program; it is given how long the driver was on the CPU, if that is known."""
         trace, calls = self.trace, self.frame
         joins, group = joins_of(self.frame)
         ranks = {rank.rank: rank for rank in trace.ranks}
@@ -222,7 +210,7 @@ class _Build:
         # Operators run without Python; where they are not on the CPU, they are ready to be.
         unknown = np.where(calls["body"] == "python", 0.0, np.inf)
         times = (floats(calls, f"{name}_ns") for name in ("cpu", "run_queue"))
-        cpu, ready = (np.where(np.isnan(each), unknown, each).tolist() for each in times)
+        cpu, ready = (np.where(np.isnan(column), unknown, column).tolist() for column in times)
         answered, done = floats(calls, "answered_ns").tolist(), floats(calls, "done_ns").tolist()
         received, arrived, unpickled = (
             floats(calls, f"{name}_ns").tolist() for name in ("received", "arrived", "unpickled")
@@ -275,7 +263,7 @@ class _Build:
     def _chain(self, place: int, left: float, done: float) -> list[Op]:
         """What completes a result that follows from calls which the function did not wait for."""
         own = self.children.get((place, SERVED), [])
-        links = [link for each in own for link in self._following(each)]
+        links = [link for call in own for link in self._following(call)]
         before = [link for link in links if left < self.at.end[link] <= done]
         if not before:
             return []

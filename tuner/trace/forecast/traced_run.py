@@ -17,7 +17,7 @@ from tuner.trace.analyze.server_parallelism import window_length_ns
 from tuner.trace.analyze.time_spans import floats
 from tuner.trace.forecast.program import ISSUE, Program
 from tuner.trace.forecast.replay import Machine, replay
-from tuner.trace.forecast.traced_program import Case, build
+from tuner.trace.forecast.traced_program import Case, TracedProgram
 from tuner.trace.forecast.ways import Ways
 from tuner.trace.model.trace import RECORDERS, Trace
 
@@ -143,7 +143,7 @@ def machine_of(trace: Trace) -> Machine:
             rank.cpu_s - rank.main_cpu_s - served_s.get(rank.rank, 0.0)
             for rank in here if rank.cpu_s is not None and rank.main_cpu_s is not None
         ]  # fmt: skip
-        polling.append(sum(max(each, 0.0) for each in others) / max(seconds, 1e-9))
+        polling.append(sum(max(other, 0.0) for other in others) / max(seconds, 1e-9))
     threads = [
         (ranks[rank].num_worker_threads or 1) if rank in ranks else 1
         for rank in range(max(ranks) + 1)
@@ -171,12 +171,12 @@ def programs_of(
     stays = part.calls.assign(run_queue_ns=pd.array([0] * len(part.calls)))
     for is_disturbed, calls in enumerate((part.calls, stays)):
         taken = replace(part, calls=calls)
-        programs = [build(taken, driver, case, cpu_ns, ways) for case in cases]
-        base_ns = [max(replay(each, machine).took_ns, 1.0) for each in programs]
+        programs = [TracedProgram(taken, driver, case, ways).program(cpu_ns) for case in cases]
+        base_ns = [max(replay(program, machine).took_ns, 1.0) for program in programs]
         found.append((programs, base_ns, bool(is_disturbed)))
         if abs(math.log(base_ns[0] / took_ns)) <= CLOSE:
             break
-    return min(found, key=lambda each: abs(math.log(each[1][0] / took_ns)))
+    return min(found, key=lambda case: abs(math.log(case[1][0] / took_ns)))
 
 
 def unknown_threads(program: Program) -> str:

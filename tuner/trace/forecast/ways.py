@@ -32,13 +32,13 @@ class Ways(NamedTuple):
         ended = trace.calls["end_ns"].notna().to_numpy()
         ids = trace.calls["call_id"].to_numpy()[ended]
         every = (there, back, least_there, least_back)
-        return cls(*(pd.Series(each[ended], index=ids) for each in every))
+        return cls(*(pd.Series(way[ended], index=ids) for way in every))
 
     def of_calls(
         self, call_ids: IntArray, waits_for_gil: Sequence[bool]
     ) -> tuple[list[float], list[float]]:
         """There, and back, of these calls, without the wait for a thread, or for the GIL."""
-        there, back, least_there, least_back = (each.reindex(call_ids).to_numpy() for each in self)
+        there, back, least_there, least_back = (way.reindex(call_ids).to_numpy() for way in self)
         return (
             np.where(waits_for_gil, np.fmin(there, least_there), there).tolist(),
             np.where(waits_for_gil, np.fmin(back, least_back), back).tolist(),

@@ -155,13 +155,13 @@ class Trace(Facts):
 
     def files_of_ranks(self, most: int) -> list[str]:
         """Which of several files is which rank, and how that is known: at most one sentence."""
-        files = {each.file for each in self.rank_files}
+        files = {file.file for file in self.rank_files}
         is_short = len({Path(file).name for file in files}) == len(files)
         known: dict[str, list[str]] = {}
         for rank in self.rank_files if len(files) > 1 else ():
             name = Path(rank.file).name if is_short else rank.file
             known.setdefault(RANKS_BY[rank.by], []).append(f"{rank.rank} is {name}")
-        said = [f"{first_of(each, most)}, {how}" for how, each in known.items()]
+        said = [f"{first_of(ranks, most)}, {how}" for how, ranks in known.items()]
         return [f"Ranks: {'; '.join(said)}."] if said else []
 
 

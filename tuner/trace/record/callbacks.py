@@ -159,5 +159,5 @@ class Callbacks:
         """All callbacks that were recorded in memory; those that run come last, without an end."""
         self.note_running(0, 1 << 62)
         names = {number: name for name, number in self.texts.items()}
-        found = {each[0]: each for each in map(CALLBACK.unpack, self._in_memory.records)}
-        return [callback_span(each, names[each[1]]) for each in found.values()]
+        found = {record[0]: record for record in map(CALLBACK.unpack, self._in_memory.records)}
+        return [callback_span(record, names[record[1]]) for record in found.values()]

@@ -265,7 +265,7 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
     _tracing = None
     profiler = tracing.end()
     recorded = profiler.stop() if profiler is not None else RecordedOperators([], False, None)
-    operators = [OperatorSpan(*each) for each in recorded.spans]
+    operators = [OperatorSpan(*span) for span in recorded.spans]
     client, server = tracing.client, tracing.server
 
     def is_ours(call_id: int) -> bool:
@@ -273,8 +273,10 @@ def _collect(trace: str, first_calls: Mapping[int, int]) -> RankRecording:
 
     client_spans, callbacks = client.spans(), client.callbacks.spans()
     server_spans = [span for span in server.spans() if is_ours(span.call_id)]
-    held = {each.thread for each in callbacks if each.holds_thread}
-    others = {each.thread for each in operators} | {each.thread for each in callbacks}
+    held = {callback.thread for callback in callbacks if callback.holds_thread}
+    others = {operator.thread for operator in operators} | {
+        callback.thread for callback in callbacks
+    }
     names = thread_names(
         serving={span.thread for span in server_spans} | held,
         others={span.thread for span in client_spans} | others,

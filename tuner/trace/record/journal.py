@@ -174,13 +174,13 @@ class Journal:
     @property
     def is_full(self) -> bool:
         """Whether the disk had no room for a record."""
-        return any(each.is_full for each in self._records)
+        return any(record.is_full for record in self._records)
 
     def close(self) -> None:
         """Close all files; what comes later is not kept."""
         with self._lock:
-            for each in self._records:
-                each.close()
+            for record in self._records:
+                record.close()
             if self._texts_file != NOTHING:
                 os.close(self._texts_file)
                 self._texts_file = NOTHING

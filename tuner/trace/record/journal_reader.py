@@ -102,11 +102,11 @@ def read_journal(path: Path) -> JournalContent:
         if name in texts and thread in _NS and 0 <= start_ns <= end_ns < _NS.stop
     ]
     ran = _last_of_each(_records(path, "callbacks"))
-    callbacks = [callback_span(each, texts[each[1]]) for each in ran if _is_callback(each, texts)]
+    callbacks = [callback_span(row, texts[row[1]]) for row in ran if _is_callback(row, texts)]
     asked = [*_records(path, "gil")]
-    gil = [GilWait._make(each) for each in asked if all(value in _NS for value in each)]
+    gil = [GilWait._make(row) for row in asked if all(value in _NS for value in row)]
     seen = [*_records(path, "pauses")]
-    pauses = [pause for each in seen if (pause := _pause(each, texts))]
+    pauses = [pause for row in seen if (pause := _pause(row, texts))]
     kept = len(client_spans) + len(server_spans) + len(operators) + len(callbacks) + len(gil)
     kept += len(pauses)
     return JournalContent(
@@ -199,7 +199,7 @@ def _client_span(
         and issued_ns in _NS
         and 0 <= status < len(STATUSES)
         and (0 <= limit_s < _MOST_S or limit_s == NOTHING)
-        and all(each in _NS or each == NOTHING for each in (size, tensors))
+        and all(amount in _NS or amount == NOTHING for amount in (size, tensors))
         and (same in _IDS or same == NOTHING)
         and (start_ns <= end < _NS.stop or end == NOTHING)
     )
@@ -223,7 +223,7 @@ def _server_span(
     error: str,
 ) -> ServerSpan | None:  # fmt: skip
     call_id, thread, start_ns, cpu_ns, before, after, end_ns = call
-    is_known = all(_SCHEDULE.fullmatch(each.rstrip(b"\0")) for each in (before, after))
+    is_known = all(_SCHEDULE.fullmatch(schedule.rstrip(b"\0")) for schedule in (before, after))
     if not (is_known and call_id in _IDS and all(t in _NS for t in (thread, start_ns, cpu_ns))):
         return None
     if end_ns == NOTHING:
@@ -245,7 +245,7 @@ def _is_callback(record: tuple[Any, ...], texts: Mapping[int, str]) -> bool:
     return (
         name in texts
         and (call_id in _IDS or call_id == NOTHING)
-        and all(each in _NS for each in (thread, start_ns))
-        and all(each in _NS or each == NOTHING for each in (cpu_ns, run_queue_ns))
+        and all(value in _NS for value in (thread, start_ns))
+        and all(value in _NS or value == NOTHING for value in (cpu_ns, run_queue_ns))
         and (start_ns <= end_ns < _NS.stop or end_ns == NOTHING)
     )

@@ -70,40 +70,40 @@ def merge(
     ranks = [_rebased(each, clocks[each.name].offset_ns + base_ns, issued) for each in recordings]
     window_ns = (window_ns[0] - base_ns, window_ns[1] - base_ns)
     ranks, until_ns, left_out = with_operators_alike(ranks, window_ns)
-    served = {span.call_id: span for each in ranks for span in each.server_spans}
+    served = {span.call_id: span for rank in ranks for span in rank.server_spans}
     inferred: dict[int, ServerSpan] = {}
     operators = []
     made = defaultdict[str, list[ClientSpan]](list)
     for client in ranks:
         for span in client.client_spans:
             made[span.server].append(span)
-    for each in ranks:
-        made_to = made[each.name]
-        spans = [*(each.operators or ()), *each.noted]
-        call_of, served_without = link(spans, each.server_spans, made_to, main_thread=each.pid)
+    for rank in ranks:
+        made_to = made[rank.name]
+        spans = [*(rank.operators or ()), *rank.noted]
+        call_of, served_without = link(spans, rank.server_spans, made_to, main_thread=rank.pid)
         inferred |= served_without
         operators += [
-            MergedOperator(each.rank, span, call_id, _link(call_id, served, inferred))
+            MergedOperator(rank.rank, span, call_id, _link(call_id, served, inferred))
             for span, call_id in zip(spans, call_of, strict=True)
             if span.is_operator
         ]
-    done_ns = {call_id: time_ns for each in ranks for call_id, time_ns in each.done_ns.items()}
+    done_ns = {call_id: time_ns for rank in ranks for call_id, time_ns in rank.done_ns.items()}
     calls = [
         MergedCall(
-            call_name(span, each.name), each.name, each.rank, span, found,
+            call_name(span, rank.name), rank.name, rank.rank, span, found,
             done_ns.get(span.call_id), _link(span.call_id, served, inferred),
         )
-        for each in ranks
-        for span, found in (_reconciled(span, served, inferred) for span in each.client_spans)
+        for rank in ranks
+        for span, found in (_reconciled(span, served, inferred) for span in rank.client_spans)
     ]  # fmt: skip
     facts = Facts(
         base_time_ns=base_ns,
         window_ns=window_ns,
         ranks=tuple(
-            TraceRank(**{field.name: getattr(each, field.name) for field in fields(TraceRank)})
-            for each in ranks
+            TraceRank(**{field.name: getattr(rank, field.name) for field in fields(TraceRank)})
+            for rank in ranks
         ),
-        operators_recorded=all(each.operators is not None for each in ranks),
+        operators_recorded=all(rank.operators is not None for rank in ranks),
         operators_until_ns=until_ns,
         steps=steps,
         # The largest error between times of two ranks, whose errors may add up.
@@ -112,9 +112,9 @@ def merge(
         losses=(*left_out, *missing, *losses(ranks)),
     )
     callbacks = [
-        MergedCallback(each.rank, span if span.call_id in issued else span._replace(call_id=None))
-        for each in ranks
-        for span in each.callbacks
+        MergedCallback(rank.rank, span if span.call_id in issued else span._replace(call_id=None))
+        for rank in ranks
+        for span in rank.callbacks
     ]
     return MergedTrace(facts, calls, operators, callbacks)
 
@@ -141,21 +141,21 @@ def with_operators_alike(
     """The recordings with the operators of one span of time: to where a rank could record no more,
     or where those of all ranks are MOST_OPERATORS. With its end, None where nothing is left out,
     and what is left out as sentences. Times are on one clock, as the window's."""
-    ends = [each.operators_until_ns for each in ranks if each.operators_until_ns is not None]
-    starts = sorted(span.start_ns for each in ranks for span in each.operators or ())
+    ends = [rank.operators_until_ns for rank in ranks if rank.operators_until_ns is not None]
+    starts = sorted(span.start_ns for rank in ranks for span in rank.operators or ())
     until_ns = min([*ends, *starts[MOST_OPERATORS : MOST_OPERATORS + 1]], default=None)
     if until_ns is None:
         return ranks, None, []
     opened, closed = window_ns
     kept = [
-        each.operators and [span for span in each.operators if span.start_ns < until_ns]
-        for each in ranks
+        rank.operators and [span for span in rank.operators if span.start_ns < until_ns]
+        for rank in ranks
     ]
-    count = sum(len(each or ()) for each in kept)
+    count = sum(len(operators or ()) for operators in kept)
     at_that_rate = 0.0
-    for each in ranks:
-        own_ns = (closed if each.operators_until_ns is None else each.operators_until_ns) - opened
-        at_that_rate += len(each.operators or ()) * (closed - opened) / max(own_ns, 1)
+    for rank in ranks:
+        own_ns = (closed if rank.operators_until_ns is None else rank.operators_until_ns) - opened
+        at_that_rate += len(rank.operators or ()) * (closed - opened) / max(own_ns, 1)
     first_s, other_s = (max(0, ns) / 1e9 for ns in (until_ns - opened, closed - until_ns))
     more = float(f"{max(at_that_rate - count, 1.0):.2g}")
     left_out = (
@@ -163,7 +163,7 @@ def with_operators_alike(
         f"those of the other {three_digits(other_s)} s are left out, about {more:,.0f} "
         "at that rate"
     )
-    recordings = [replace(each, operators=own) for each, own in zip(ranks, kept, strict=True)]
+    recordings = [replace(rank, operators=own) for rank, own in zip(ranks, kept, strict=True)]
     return recordings, until_ns, [left_out]
 
 
@@ -211,10 +211,10 @@ def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
     the server when a request arrives.
     """
     problems: list[str] = []
-    served = {span.call_id for each in recordings for span in each.server_spans}
+    served = {span.call_id for recording in recordings for span in recording.server_spans}
     issued = _issued(recordings)
     # Of a server that recorded nothing, no spans are missing.
-    recorded = {each.name for each in recordings}
+    recorded = {recording.name for recording in recordings}
     for each in recordings:
         problems += _against_own_counts(each)
         if stray := sum(span.call_id not in issued for span in each.server_spans):
@@ -233,7 +233,7 @@ def missing_spans(recordings: Sequence[RankRecording]) -> list[str]:
 
 
 def _issued(recordings: Sequence[RankRecording]) -> set[int]:
-    return {span.call_id for each in recordings for span in each.client_spans}
+    return {span.call_id for recording in recordings for span in recording.client_spans}
 
 
 def _against_own_counts(each: RankRecording) -> Iterator[str]:
@@ -257,7 +257,7 @@ def _against_own_counts(each: RankRecording) -> Iterator[str]:
 
 def losses(recordings: Sequence[RankRecording]) -> Iterator[str]:
     """What a complete trace still cannot show, each as a sentence."""
-    issued = {span.call_id: span for each in recordings for span in each.client_spans}
+    issued = {span.call_id: span for recording in recordings for span in recording.client_spans}
     for each in recordings:
         if each.disturbed:
             yield f"another profiler ran in {each.name} during the trace: operators may be missing"
@@ -285,7 +285,7 @@ def _still_serving(
     # Of a call that timed out, too, the request is still there.
     left = [e for e in issued.values() if e.end_ns is None or e.status == "timed-out"]
     sent = [e for e in left if e.server_rank == server.rank and e.has_server_span]
-    waited = sum(each.call_id not in begun for each in sent)
+    waited = sum(call.call_id not in begun for call in sent)
     said += f": {'its thread was' if threads == 1 else f'all {threads} threads were'} in "
     said += names or "them"
     return f"{said}, and {plural(waited, 'more call')} never began" if waited else said

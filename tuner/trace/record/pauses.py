@@ -113,13 +113,13 @@ def _find_loops(code: CodeType) -> list[_Loop]:
     if len(code.co_code) > _LARGEST:
         return [_Loop(frozenset(range(0, len(code.co_code), 2)), True)]
     found = [*dis.get_instructions(code)]
-    names = {each.offset: each.opname for each in found}
-    steps: _Next = {each.offset: [] for each in found}
-    for each, after in zip(found, [*found[1:], None], strict=True):
-        if after is not None and not each.opname.startswith(_LAST):
-            steps[each.offset].append(after.offset)
-        if each.opcode in _JUMPS:
-            steps[each.offset].append(each.argval)
+    names = {instruction.offset: instruction.opname for instruction in found}
+    steps: _Next = {instruction.offset: [] for instruction in found}
+    for instruction, after in zip(found, [*found[1:], None], strict=True):
+        if after is not None and not instruction.opname.startswith(_LAST):
+            steps[instruction.offset].append(after.offset)
+        if instruction.opcode in _JUMPS:
+            steps[instruction.offset].append(instruction.argval)
     ways = {place: [*then] for place, then in steps.items()}
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
         for place in range(entry.start, entry.end, 2):

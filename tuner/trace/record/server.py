@@ -240,9 +240,9 @@ class Server:
         ]  # fmt: skip
         over = {span.call_id for span in ended}  # some of the running ones ended in between
         return ended + [
-            ServerSpan(each.call_id, each.thread.id, each.start_ns, None, None, None)
-            for each in running
-            if each.call_id not in over
+            ServerSpan(serving.call_id, serving.thread.id, serving.start_ns, None, None, None)
+            for serving in running
+            if serving.call_id not in over
         ]
 
     def long_pickled(self) -> Iterator[tuple[int, int, int, int]]:

@@ -155,10 +155,10 @@ class Usage:
         self._main = _schedule(os.getpid())
         # By thread: when it was seen first, and last, for it may end meanwhile.
         self._others = {
-            each: (found := _schedule(each.native_id), found) for each in _program_threads()
+            thread: (found := _schedule(thread.native_id), found) for thread in _program_threads()
         }
         # By the kernel's id. It is seen later which of them are a pool's.
-        self._before = {each: _schedule(each) for each in thread_ids()}
+        self._before = {thread: _schedule(thread) for thread in thread_ids()}
         self._pool: dict[int, bytes] = {}
         self._is_told_who_waits = False
         self._looks_next_s = 0.0
@@ -171,26 +171,26 @@ class Usage:
 
     def look(self) -> None:
         """See what threads have used that may have ended at the next time."""
-        for each in _program_threads():
-            if found := _schedule(each.native_id):
+        for thread in _program_threads():
+            if found := _schedule(thread.native_id):
                 # All of one that is new comes from now on.
-                first, _ = self._others.get(each, (_UNUSED, found))
-                self._others[each] = first, found
+                first, _ = self._others.get(thread, (_UNUSED, found))
+                self._others[thread] = first, found
         self._look_for_pools()
 
     def _look_for_pools(self) -> None:
-        known = {each.native_id for each in threading.enumerate()}
+        known = {thread.native_id for thread in threading.enumerate()}
         waiting = waiting_threads(self._openmp)
         self._is_told_who_waits |= bool(waiting)
-        for each, is_in_openmp in waiting.items():
+        for thread, is_in_openmp in waiting.items():
             # A thread that started an operator waits for its pool there, and elsewhere later.
-            if is_in_openmp and each not in known and each not in threads:
-                self._pool.setdefault(each, b"")
+            if is_in_openmp and thread not in known and thread not in threads:
+                self._pool.setdefault(thread, b"")
             else:
-                self._pool.pop(each, None)
-        for each in list(self._pool):
-            if found := _schedule(each):
-                self._pool[each] = found
+                self._pool.pop(thread, None)
+        for thread in list(self._pool):
+            if found := _schedule(thread):
+                self._pool[thread] = found
 
     def read(self) -> Used:
         """What was used so far."""
@@ -210,14 +210,14 @@ class Usage:
 def _program_threads() -> list[threading.Thread]:
     """What Python has started but the main thread and ours; the agent's are dummies to Python."""
     left_out = {threading.main_thread(), *running_daemons()}
-    known = [each for each in threading.enumerate() if each not in left_out]
-    return [each for each in known if not isinstance(each, threading._DummyThread)]
+    known = [thread for thread in threading.enumerate() if thread not in left_out]
+    return [thread for thread in known if not isinstance(thread, threading._DummyThread)]
 
 
 def _sums(schedules: Iterable[tuple[bytes, bytes]]) -> tuple[float, float]:
     """What these used together, each from its first `schedule` to its second."""
     used = [*filter(None, itertools.starmap(_between, schedules))]
-    return sum(each[0] for each in used), sum(each[1] for each in used)
+    return sum(pair[0] for pair in used), sum(pair[1] for pair in used)
 
 
 def _between(before: bytes, now: bytes) -> tuple[float, float] | None:
@@ -248,7 +248,7 @@ def waited_ns(before: bytes, after: bytes, *, at_most_ns: int) -> int | None:
 
 def slices_between(before: bytes, after: bytes) -> int | None:
     """How often the thread was given a CPU between two `schedule`s; None if that is not known."""
-    first, last = (each.split()[2:3] for each in (before, after))
+    first, last = (schedule.split()[2:3] for schedule in (before, after))
     return max(int(last[0]) - int(first[0]), 0) if first and last else None
 
 

@@ -34,7 +34,7 @@ class Collector:
         for message in messages:
             known.take(message)
             if message["kind"] == "answer":
-                insort(self._states, message, key=lambda each: (each["number"], each["rank"]))
+                insort(self._states, message, key=lambda state: (state["number"], state["rank"]))
             elif message["kind"] == "raised":
                 insort(self._raised, Raised(message["time_ns"], known.name, message["error"]))
 
@@ -65,7 +65,7 @@ class Collector:
             raised=tuple(self._raised),
             gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
             newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
-            counts={each.pid: tuple(each.counts) for each in starters},
+            counts={starter.pid: tuple(starter.counts) for starter in starters},
             states=tuple(self._states),
         )
 

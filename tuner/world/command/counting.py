@@ -44,18 +44,18 @@ class Counts(NamedTuple):
         """What they did from one time to another."""
         ends = np.array([start_s, end_s])
         did = {
-            rank: [float(np.diff(np.interp(ends, rows[:, 0], each))[0]) for each in rows.T[1:]]
+            rank: [float(np.diff(np.interp(ends, rows[:, 0], column))[0]) for column in rows.T[1:]]
             for rank, rows in self.by_rank.items()
         }
         functions = defaultdict[str, float](float)
         for rank, (_, _, _, *made) in did.items():
             for name, count in zip(self.functions[rank], made, strict=True):
                 functions[name] += count
-        failed = sum(each[2] for each in did.values())
+        failed = sum(work[2] for work in did.values())
         return Counted(
-            calls=round(sum(each[0] for each in did.values())),
+            calls=round(sum(work[0] for work in did.values())),
             seconds=end_s - start_s,
-            cpu_s={rank: each[1] for rank, each in did.items()},
+            cpu_s={rank: work[1] for rank, work in did.items()},
             functions={name: round(made) for name, made in functions.items()},
             failed=None if math.isnan(failed) else max(0, round(failed)),
         )
@@ -77,10 +77,10 @@ def counts_of(report: ProgramReport, *, of_calls: bool = True) -> Counts | None:
     by_rank, functions = {}, {}
     for rank in report.latest:
         messages = report.counts.get(rank.pid, ())
-        counted = [each for each in messages if since_ns <= each["time_ns"] <= end_ns]
+        counted = [message for message in messages if since_ns <= message["time_ns"] <= end_ns]
         if not counted:
             return None
-        names = sorted({name for each in counted for name, _ in each.get("functions", ())})
+        names = sorted({name for message in counted for name, _ in message.get("functions", ())})
         by_rank[rank.rank] = _rows(counted, since_ns, names)
         functions[rank.rank] = names
     first_s = max(rows[0, 0] for rows in by_rank.values())

@@ -44,7 +44,7 @@ def failed_first(report: ProgramReport, until_ns: int | None = None) -> Cause | 
     causes = [_of_end(rank) for rank in _gone(report) if _is_failure(rank.end)]
     if (failed := report.init_failure) is not None:
         causes += [Cause(failed.time_ns, failed.name, failed.text, failed.traceback, in_init=True)]
-    first = _first([each for each in causes if until_ns is None or each.time_ns <= until_ns])
+    first = _first([cause for cause in causes if until_ns is None or cause.time_ns <= until_ns])
     if first is not None and _BROKEN in first.text:
         return _peer_of(first, report) or first
     return first
@@ -74,7 +74,7 @@ def stuck(report: ProgramReport, now_ns: int) -> Cause | None:
     causes += _before(still, [_of_end(rank) for rank in gone if _is_owed(rank)])
     if still is not None and _waits_in_rpc(report, living):
         # They are in order of time.
-        since = bisect_left(report.raised, still.moved_ns, key=lambda each: each.time_ns)
+        since = bisect_left(report.raised, still.moved_ns, key=lambda raised: raised.time_ns)
         causes += _before(still, [*map(_of_raised, report.raised[since:])])
     return _first(causes)
 
@@ -119,7 +119,7 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     if not _is_owed(rank) or rank.world_size is None or rank.end is None:
         return False
     outside = [each for each in report.latest if each.shutdown_ns is None]
-    if any(each.end is not None and each.end.gone_ns is None for each in outside):
+    if any(process.end is not None and process.end.gone_ns is None for process in outside):
         return False  # it is about to end
     # Those that are done now may have gone on until then, and now the program may end the others.
     ended_ns = max(map(_ended_ns, _gone(report)))
@@ -135,7 +135,7 @@ def _is_waited_for(rank: RankReport, report: ProgramReport, now_ns: int) -> bool
     if not any(now_ns - since_ns > GRACE_S * 1e9 for since_ns in waits):
         return False
     # A rank that serves calls shutdown at once: those that call it may go on.
-    others = {each.pid for each in outside} | {each.pid for each in report.unmet}
+    others = {process.pid for process in outside} | {process.pid for process in report.unmet}
     others &= _living(report)
     return not others or bool(_before(_still(report, others), [_of_end(rank)]))
 
@@ -148,7 +148,7 @@ def _ended_ns(rank: RankReport) -> int:
 def _living(report: ProgramReport) -> set[int]:
     """The ids of the ranks that run, and are not shut down."""
     living = {rank.pid for rank in report.latest if rank.ended_ns is None and rank.end is None}
-    return living | {each.pid for each in report.unmet if each.pid not in report.gone}
+    return living | {process.pid for process in report.unmet if process.pid not in report.gone}
 
 
 def _waits_in_rpc(report: ProgramReport, living: set[int]) -> bool:
@@ -205,7 +205,7 @@ def _of_raised(raised: Raised) -> Cause:
 
 
 def _first(causes: list[Cause]) -> Cause | None:
-    return min(causes, key=lambda each: (_BROKEN in each.text, each.time_ns), default=None)
+    return min(causes, key=lambda cause: (_BROKEN in cause.text, cause.time_ns), default=None)
 
 
 class _Still(NamedTuple):
@@ -236,7 +236,7 @@ def _still(report: ProgramReport, living: set[int], *, daemons: bool = False) ->
         return None
     # What has no agent is in init_rpc; or its shutdown has failed, and it goes on.
     begun = {rank.pid for rank in report.latest if rank.ready_ns is not None}
-    begun -= {each.pid for each in report.unmet}
+    begun -= {process.pid for process in report.unmet}
     calls = [state["calls"] for state in last]
     is_alike = True
     since, moved = list[Message](), list[Message]()

@@ -58,7 +58,7 @@ def join_recorded(
     `clocks` are those of other hosts against this one's, by `RankRecording.boot_id`; for
     `others_share` see `Facts`. TraceError if nothing was recorded."""
     now_ns = ended_ns or time.time_ns()
-    all_agents = [agent for each in messages for agent in agents(each)]
+    all_agents = [agent for message in messages for agent in agents(message)]
     found = [
         _Part(folder, agent, now_ns, stopped_ns, clocks or {}) for agent in _recorded(all_agents)
     ]
@@ -93,14 +93,14 @@ def is_recorded(messages: Iterable[Sequence[Message]]) -> bool:
     """Whether every agent that was being recorded has handed over, or its process is gone."""
     return all(
         "record-end" in agent or not is_alive(agent["init_rpc"]["pid"])
-        for each in messages
-        for agent in _recorded(agents(each))
+        for message in messages
+        for agent in _recorded(agents(message))
     )
 
 
 def has_window_ended(messages: Iterable[Sequence[Message]]) -> bool:
     """Whether a rank has recorded for its whole window, and every other one has handed over."""
-    found = [agent for each in messages for agent in _recorded(agents(each))]
+    found = [agent for message in messages for agent in _recorded(agents(message))]
     ends = [agent["record-end"]["reason"] for agent in found if "record-end" in agent]
     return len(ends) == len(found) and "window" in ends
 
@@ -199,10 +199,10 @@ class _Part:
     def _threads(self, pid: int) -> dict[int, str]:
         names = dict(self._ended.get("threads", ()))
         content = self._content
-        serving = {each.thread for each in content.server_spans}
-        serving |= {each.thread for each in content.callbacks if each.holds_thread}
-        calling = {each.thread for each in content.client_spans}
-        calling |= {each.thread for each in content.callbacks}
+        serving = {span.thread for span in content.server_spans}
+        serving |= {callback.thread for callback in content.callbacks if callback.holds_thread}
+        calling = {span.thread for span in content.client_spans}
+        calling |= {callback.thread for callback in content.callbacks}
         return {
             **{thread: names.get(thread, f"thread {thread}") for thread in calling},
             **{
@@ -235,7 +235,7 @@ class _Part:
             found = decode_json(content, list[tuple[str, Number, Number, Number, bool]])
         except ValueError:
             return None
-        return [OperatorSpan._make(each) for each in found if each[2] <= each[3]]
+        return [OperatorSpan._make(span) for span in found if span[2] <= span[3]]
 
 
 def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
@@ -248,14 +248,14 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
     return replace(
         content,
         client_spans=[
-            each if has_ended(each) else each._replace(end_ns=None, status="unfinished", error="")
-            for each in calls
+            call if has_ended(call) else call._replace(end_ns=None, status="unfinished", error="")
+            for call in calls
         ],
         server_spans=[
-            each
-            if has_ended(each)
-            else each._replace(end_ns=None, answered_ns=None, slices=None, error="")
-            for each in served
+            span
+            if has_ended(span)
+            else span._replace(end_ns=None, answered_ns=None, slices=None, error="")
+            for span in served
         ],
         callbacks=[
             each if has_ended(each) else each._replace(end_ns=None, cpu_ns=None, run_queue_ns=None)
@@ -267,7 +267,7 @@ def _until(content: JournalContent, stopped_ns: int) -> JournalContent:
 def _unrecorded(
     all_agents: Sequence[Mapping[str, Message]], recordings: Sequence[RankRecording]
 ) -> Iterator[str]:
-    known = {each.name for each in recordings}
+    known = {recording.name for recording in recordings}
     missed = Counter(
         span.server for each in recordings for span in each.client_spans if span.server not in known
     )
@@ -275,5 +275,5 @@ def _unrecorded(
         calls = plural(sum(missed.values()), "call")
         yield f"{first_of([*missed], 3)} recorded nothing: {calls} to it have no server's side"
     sizes = [agent["init_rpc"]["world_size"] for agent in all_agents]
-    if missing := absent(sizes, (each.rank for each in recordings)):
+    if missing := absent(sizes, (recording.rank for recording in recordings)):
         yield f"rank {first_of([str(rank) for rank in missing], 8)} recorded nothing"

@@ -165,18 +165,18 @@ def _of_cause(end: ProgramEnd, cause: Cause) -> Failure:
 def _measurement(end: ProgramEnd, metric: float | None) -> Measurement:
     counted, report = end.counted, end.report
     # In order of rank.
-    agents = {rank: [*each] for rank, each in groupby(report.ranks, lambda agent: agent.rank)}
+    agents = {rank: [*own] for rank, own in groupby(report.ranks, lambda agent: agent.rank)}
     cpu_s: Mapping[int, float | None] = counted.cpu_s if counted is not None else {
         rank: total(agent.cpu_s for agent in each) for rank, each in agents.items()
     }  # fmt: skip
     usage = [
         RankUsage(
-            name=each[-1].name,
+            name=own[-1].name,
             cpu_s=cpu_s[rank],
-            peak_rss_mb=max((mb for agent in each if (mb := agent.peak_rss_mb)), default=None),
-            threads=max(agent.threads or 0 for agent in each),
+            peak_rss_mb=max((mb for agent in own if (mb := agent.peak_rss_mb)), default=None),
+            threads=max(agent.threads or 0 for agent in own),
         )
-        for rank, each in agents.items()
+        for rank, own in agents.items()
         if rank in cpu_s
     ]
     rpc_active_s = None if counted else report.rpc_active_s
@@ -254,8 +254,8 @@ def records_of(
     taken."""
     states = report.states if states is None else states
     by_rank = {rank.rank: RankRecord(rank.name) for rank in report.ranks}
-    for each in report.unmet:
-        by_rank.setdefault(each.rank, RankRecord(f"rank {each.rank}"))
+    for process in report.unmet:
+        by_rank.setdefault(process.rank, RankRecord(f"rank {process.rank}"))
     # A call that any rank issued is progress: the driver need not be rank 0.
     calls: Counter[int] = Counter()
     for state in states:

@@ -95,14 +95,14 @@ class ProgramChannel:
         self._thread.join()
         self._listener.close()
         self._poller.close()
-        for each in self._connections.values():
-            each.close()
+        for connection in self._connections.values():
+            connection.close()
 
     def messages(self) -> list[list[Message]]:
         """What each process has reported so far, in order; of one that is gone all that it sent."""
         with self._receiving:
             self._receive()
-            return [[*each] for each in self._messages.values()]
+            return [[*of_process] for of_process in self._messages.values()]
 
     def report(self) -> ProgramReport:
         """The same, rank by rank."""

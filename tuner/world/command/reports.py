@@ -186,11 +186,11 @@ class ProgramReport:
     def waiting(self, hint: str = BESIDE) -> str:
         """Who waits in `init_rpc`, for whom and where, as a clause; empty if none does. The hint
         follows where ranks are missing."""
-        waits = {each.pid: each.rank for each in self.unmet}
+        waits = {process.pid: process.rank for process in self.unmet}
         waits |= {rank.pid: rank.rank for rank in self.latest if rank.ready_ns is None}
         if not waits:
             return ""
-        sizes = [each.world_size for each in self.unmet]
+        sizes = [process.world_size for process in self.unmet]
         sizes += [rank.world_size for rank in self.ranks]
         missing = absent(sizes, [*waits.values(), *(rank.rank for rank in self.ranks)])
         who, wait = _ranks(waits.values()), "waits" if len(waits) == 1 else "wait"
@@ -208,7 +208,7 @@ class ProgramReport:
     @property
     def no_listener_since_ns(self) -> int | None:
         """Since when a process waits at an address that no process will ever listen at."""
-        return min((each.time_ns for each in self.unmet if each.no_listener), default=None)
+        return min((process.time_ns for process in self.unmet if process.no_listener), default=None)
 
     @property
     def is_ready(self) -> bool:
@@ -330,9 +330,9 @@ def _ranks(numbers: Iterable[int]) -> str:
 
 def agents(messages: Sequence[Message]) -> Iterator[dict[str, Message]]:
     """The messages of each agent of a process, by kind: a process may start RPC again."""
-    starts = [place for place, each in enumerate(messages) if each["kind"] == "init_rpc"]
+    starts = [place for place, message in enumerate(messages) if message["kind"] == "init_rpc"]
     for start, end in pairwise([*starts, len(messages)]):
-        yield {each["kind"]: each for each in messages[start:end]}
+        yield {message["kind"]: message for message in messages[start:end]}
 
 
 def by_world(agents: Iterable[_T], rank_of: Callable[[_T], int]) -> list[list[_T]]:

@@ -151,7 +151,7 @@ class LocalLauncher:
             folder = Path(scratch)
             self._ranks = LocalRankProcesses(self._cpus, folder, self._machine)
             network = self._network_places()
-            tasks = [replace(each, network=network) for each in rank_tasks(order, folder)]
+            tasks = [replace(task, network=network) for task in rank_tasks(order, folder)]
             try:
                 outcome = RankWorld(self._ranks, order, tasks).run()
             finally:

@@ -171,11 +171,11 @@ def _orphans() -> list[int]:
         return []
     pipe = os.fstat(alive)
     return [
-        each
+        orphan
         for child in living_children(pid)
         # Who is no orphan, and none of ours, holds the pipe that all users of the server hold.
         if child not in _known and not holds(child, pipe)
-        for each in (*descendants(child), child)
+        for orphan in (*descendants(child), child)
     ]
 
 
@@ -231,27 +231,27 @@ class LocalRankProcesses:
             with theirs:
                 process = start_process(self._cpus, start_rank, task, theirs)
             self._ranks.append(_LiveRank(task, process, channel))
-        return [each.process.pid for each in self._ranks]
+        return [rank.process.pid for rank in self._ranks]
 
     def poll(self, timeout_s: float) -> list[RankMessage]:
         """See `RankProcesses.poll`."""
-        open_ends = [each.channel.connection for each in self._ranks if each.channel.is_open]
+        open_ends = [rank.channel.connection for rank in self._ranks if rank.channel.is_open]
         # A rank's children may hold its end of the channel open, so its death is watched for too.
-        sentinels = [each.process.sentinel for each in self._ranks if not each.is_gone]
+        sentinels = [rank.process.sentinel for rank in self._ranks if not rank.is_gone]
         ready = wait([*open_ends, *sentinels], min(max(0.0, timeout_s), LOOK_S))
         found = [
-            RankMessage(each.task.rank, message)
-            for each in self._ranks
-            for sent in each.channel.messages()
+            RankMessage(rank.task.rank, message)
+            for rank in self._ranks
+            for sent in rank.channel.messages()
             if (message := of_workload_rank(sent)) is not None
         ]
         for file in self.captured():
             give_up_middle(file)
-        for each in self._ranks:
-            if not each.is_gone and each.process.sentinel in ready:
-                each.is_gone = True
-                message = gone(each.process.pid or 0, exit_code(each.process))
-                found.append(RankMessage(each.task.rank, message))
+        for rank in self._ranks:
+            if not rank.is_gone and rank.process.sentinel in ready:
+                rank.is_gone = True
+                message = gone(rank.process.pid or 0, exit_code(rank.process))
+                found.append(RankMessage(rank.task.rank, message))
         return found
 
     def send(self, rank: int, message: Mapping[str, object]) -> None:
@@ -263,13 +263,13 @@ class LocalRankProcesses:
 
     def join(self, timeout_s: float) -> None:
         """See `RankProcesses.join`."""
-        for each in self._ranks:
-            exit_code(each.process, timeout_s)
+        for rank in self._ranks:
+            exit_code(rank.process, timeout_s)
 
     def dump_stacks(self, ranks: Sequence[int]) -> None:
         """See `RankProcesses.dump_stacks`."""
         alive = [e for e in self._ranks if e.task.rank in ranks and exit_code(e.process) is None]
-        found = {self.scratch / f"{each.task.name}.stacks": each.process for each in alive}
+        found = {self.scratch / f"{rank.task.name}.stacks": rank.process for rank in alive}
         # A rank that has no such file has no handler yet, and the signal would end it.
         files = {file: process for file, process in found.items() if file.exists()}
         for process in files.values():
@@ -286,20 +286,20 @@ class LocalRankProcesses:
     def captured(self) -> Sequence[Path]:
         """See `RankProcesses.captured`."""
         try:
-            return [each for each in sorted(self.scratch.iterdir()) if each.suffix in CAPTURED]
+            return [file for file in sorted(self.scratch.iterdir()) if file.suffix in CAPTURED]
         except FileNotFoundError:
             return []  # the workload has removed it
 
     def kill(self) -> None:
         """Kill the ranks themselves; `end` does the rest."""
-        for each in self._ranks:
-            each.process.kill()
+        for rank in self._ranks:
+            rank.process.kill()
 
     def end(self) -> MachineState:
         """See `RankProcesses.end`; kills whatever they started, too."""
-        for each in self._ranks:
-            end_process(each.process)
-            each.channel.close()
+        for rank in self._ranks:
+            end_process(rank.process)
+            rank.channel.close()
         # What was started by processes that are gone.
         with _starting:
             kill_what_is_left(lambda: _orphans() or None, RELEASE_S, _REAPED_S)

@@ -76,7 +76,7 @@ def _work(task: RankTask, parent: RankEnd) -> None:
     random.seed(order.seed + task.rank)
     torch.manual_seed(order.seed + task.rank)
     workload: Workload = load_workload(task.spec.reference)(**task.spec.options)
-    ranks = tuple(Rank(each.name, each.role) for each in task.spec.ranks)
+    ranks = tuple(Rank(rank.name, rank.role) for rank in task.spec.ranks)
     world = World(task.rank, ranks, order.seed)
 
     parent.enter("init_rpc")
@@ -114,7 +114,7 @@ def _work(task: RankTask, parent: RankEnd) -> None:
 
 def _drive(task: RankTask, parent: RankEnd, workload: Workload, world: World) -> None:
     order, pids = task.order, parent.wait_for("go")["pids"]
-    names = [each.name for each in task.spec.ranks]
+    names = [rank.name for rank in task.spec.ranks]
     timer = StepTimer(
         lambda: workload.step(world),
         min_time_s=order.min_time_s,

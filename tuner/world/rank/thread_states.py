@@ -267,8 +267,8 @@ def _of_program() -> Mapping[str, object]:
     """What the program's own threads do: `busy_s`, their CPU seconds so far, if the kernel says it;
     `sleeps`, whether one may go on without any other thread or rank; `daemon_sleeps`, whether a
     daemon thread may."""
-    daemons = {each.ident for each in _known_threads() if each.daemon}
-    ours = {each.ident for each in running_daemons()}
+    daemons = {thread.ident for thread in _known_threads() if thread.daemon}
+    ours = {daemon.ident for daemon in running_daemons()}
     frames = sys._current_frames().items()
     awake = {ident for ident, frame in frames if ident not in ours and may_go_on(frame)}
     sleeps, daemon_sleeps = bool(awake - daemons), bool(awake & daemons)

@@ -116,7 +116,7 @@ def living_hosts() -> list[HostInfo]:
         for node in alive
         for name, address in [(node["NodeManagerHostname"], node["NodeManagerAddress"])]
     ]
-    return sorted(found, key=lambda each: (each.node != here, each.address, each.node))
+    return sorted(found, key=lambda host: (host.node != here, host.address, host.node))
 
 
 class ClusterLostError(LauncherError):

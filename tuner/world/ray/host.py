@@ -175,7 +175,7 @@ class RanksHere(LocalRankProcesses):
 
     def files(self) -> dict[str, bytes]:
         """The heads and tails of what they printed, and of their stacks, by the files' names."""
-        return {each.name: head_and_tail(each) for each in self.captured()}
+        return {file.name: head_and_tail(file) for file in self.captured()}
 
     def trace(self) -> bytes | None:
         """The trace that rank 0 has written here, if it has."""
@@ -236,9 +236,9 @@ class CommandHere(LocalCommands):
         (code,) = self.codes()
         self.channel.note_gone()
         messages = []
-        for each in self.channel.messages():
-            messages += each[self._passed_on[each[0]["pid"]] :]
-            self._passed_on[each[0]["pid"]] = len(each)
+        for sent in self.channel.messages():
+            messages += sent[self._passed_on[sent[0]["pid"]] :]
+            self._passed_on[sent[0]["pid"]] = len(sent)
         left = max(0, _MOST_PRINTED - self._read)
         with self._output.open("rb") as file:
             file.seek(self._read)
@@ -271,7 +271,7 @@ def _devices(gpus: Sequence[int]) -> list[dict[str, str]]:
     """What shows each rank its share of the GPUs that Ray has given to this host's ranks."""
     if not any(gpus):  # ranks see what the host sees
         return [{} for _ in gpus]
-    here = [each for each in os.environ.get(_CUDA, "").split(",") if each]
+    here = [device for device in os.environ.get(_CUDA, "").split(",") if device]
     shares = [here[sum(gpus[:place]) :][:count] for place, count in enumerate(gpus)]
     return [{_CUDA: ",".join(share)} for share in shares]
 

@@ -136,7 +136,7 @@ class Hosts:
         if not ray.is_initialized():
             raise LauncherError("the launcher is used outside its with block")
         allowed = self._allowed
-        return [each for each in living_hosts() if allowed is None or each.node in allowed]
+        return [host for host in living_hosts() if allowed is None or host.node in allowed]
 
     def are_kept(self) -> bool:
         """Whether those of the last world are there, and none of them was lost."""
@@ -229,8 +229,8 @@ def _differences(found: Mapping[str, tuple[Environment, str]]) -> list[str]:
         "rpc-tuner": {name: version for name, (_, version) in found.items()},
     }
     return [
-        f"{label} is {listed([f'{version} on {name}' for name, version in each.items()])}; "
+        f"{label} is {listed([f'{version} on {name}' for name, version in hosts.items()])}; "
         "install one version everywhere"
-        for label, each in versions.items()
-        if len({*each.values()}) > 1
+        for label, hosts in versions.items()
+        if len({*hosts.values()}) > 1
     ]

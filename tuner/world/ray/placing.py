@@ -115,7 +115,7 @@ class _Placer:
                     share.append(left[0])
         for place, mine, share in wanting:
             most = -(-len(mine) // max(1, len(share)))
-            if not share or not all(each.fits(place, most) for each in share):
+            if not share or not all(host.fits(place, most) for host in share):
                 raise self._lacking(place, len(mine), len(share) or 1)
             self._deal(place, mine, share)
 
@@ -124,7 +124,7 @@ class _Placer:
         for rank, spec in enumerate(self._ranks):
             if not named & {spec.role, ALL_ROLES}:
                 there = Counter(host.node for host, _ in self._placed.values())
-                emptiest = min(self._hosts, key=lambda each: there[each.node])
+                emptiest = min(self._hosts, key=lambda host: there[host.node])
                 self._placed[rank] = (emptiest, nowhere)
 
     def placing(self) -> Placing:
@@ -137,7 +137,7 @@ class _Placer:
 
     def _deal(self, place: RolePlace, ranks: Sequence[int], hosts: Sequence[HostInfo]) -> None:
         """Deal the ranks to the hosts, in rank order, as evenly as can be."""
-        self._taken |= {each.node for each in hosts}
+        self._taken |= {host.node for host in hosts}
         for number, rank in enumerate(ranks):
             self._placed[rank] = (hosts[number * len(hosts) // len(ranks)], place)
 
@@ -148,7 +148,7 @@ class _Placer:
     def _left_for(self, place: RolePlace, ranks: int) -> list[HostInfo]:
         """The hosts that are free and that can hold so many ranks; the scarce ones last."""
         free = (e for e in self._hosts if e.node not in self._taken and e.fits(place, ranks))
-        return sorted(free, key=lambda each: (each.gpus > 0 and not place.gpus, each.cpus))
+        return sorted(free, key=lambda host: (host.gpus > 0 and not place.gpus, host.cpus))
 
     def _lacking(self, place: RolePlace, ranks: int, hosts: int) -> UsageError:
         each = -(-ranks // hosts)

@@ -133,8 +133,8 @@ def host_sets(hosts: Sequence[HostInfo], groups: int) -> list[list[str]]:
             f"{plural(len(hosts), 'host')}"
         )
     # The sort keeps hosts of one size in their order.
-    ordered = sorted(hosts, key=lambda each: (-each.cpus, -each.gpus))
-    return [[each.node for each in ordered[group::groups][:size]] for group in range(groups)]
+    ordered = sorted(hosts, key=lambda host: (-host.cpus, -host.gpus))
+    return [[host.node for host in ordered[group::groups][:size]] for group in range(groups)]
 
 
 class RayProgramLauncher(ProgramLauncher):

@@ -55,7 +55,7 @@ class _World:
         for host, reference in asked:
             with suppress(LauncherError):
                 found.append(host.answer(reference))
-        return of_all_hosts([each for each in found if each is not None])
+        return of_all_hosts([state for state in found if state is not None])
 
 
 class RayRankProcesses(_World):
@@ -218,7 +218,7 @@ class RayCommands(_World):
     def _take(self, place: int, news: News) -> None:
         if news.printed:
             os.write(self._output, news.printed)
-        self._channel.take(self._as_seen_here(place, each) for each in news.messages)
+        self._channel.take(self._as_seen_here(place, message) for message in news.messages)
         self._codes[place] = news.code
 
     def _as_seen_here(self, place: int, message: Message) -> Message:
@@ -230,7 +230,7 @@ class RayCommands(_World):
 
 def _keep(folder: Path, of_hosts: Sequence[Mapping[str, bytes] | None]) -> list[Path]:
     """Write files of hosts to a folder here."""
-    files = [each for of_host in of_hosts for each in (of_host or {}).items()]
+    files = [file for of_host in of_hosts for file in (of_host or {}).items()]
     found = {folder / Path(name).name: content for name, content in files}
     for path, content in found.items():
         path.write_bytes(content)

@@ -94,7 +94,7 @@ def test_at_the_end_of_the_starter(tmp_path: Path) -> None:
         run = psutil.Process(process.pid)
         assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
         pids = [process.pid, *below, run.ppid()]
-        pids += [each.pid for each in run.children(recursive=True)]
+        pids += [child.pid for child in run.children(recursive=True)]
     assert all(gone(pid) for pid in pids)
     assert process.wait(1.0) == -signal.SIGKILL
     assert is_closed(reader)

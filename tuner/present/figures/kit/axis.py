@@ -84,13 +84,13 @@ def plane_axis(axes: Axes, which: _Which, ticks: int) -> None:
 
 def top_of(found: Sequence[Interval]) -> float:
     """The end of an axis that shows all estimates, and their intervals unless too wide."""
-    largest = max(each.estimate for each in found)
+    largest = max(interval.estimate for interval in found)
     highest = max((each.high for each in found if math.isfinite(each.high)), default=largest)
     return 1.05 * max(largest, min(highest, _MOST * largest))
 
 
 def reach(found: Sequence[Interval], top: float) -> list[list[float]]:
     """How far intervals reach below and above; those beyond `top` end just outside, NaN is none."""
-    below = [each.estimate - each.low for each in found]
-    above = [min(each.high, 2 * top) - each.estimate for each in found]
+    below = [interval.estimate - interval.low for interval in found]
+    above = [min(interval.high, 2 * top) - interval.estimate for interval in found]
     return [[max(0.0, 0.0 if math.isnan(end) else end) for end in ends] for ends in (below, above)]

@@ -121,9 +121,9 @@ def shown_rows(names: ConfigNames, rows: Sequence[TrialRow]) -> list[TrialRow]:
 def with_room(names: Mapping[T, str], leading: Container[T]) -> list[T]:
     """What a figure has room for, of things with names: the leading ones, and the first others."""
     most = _MOST_LONG_ROWS if any(len(name) > _LONG for name in names.values()) else _MOST_ROWS
-    others = [each for each in names if each not in leading]
+    others = [name for name in names if name not in leading]
     kept = others[: max(0, most - (len(names) - len(others)))]
-    return [each for each in names if each in leading or each in kept]
+    return [name for name in names if name in leading or name in kept]
 
 
 def left_out(shown: int, of: int) -> str:

@@ -116,6 +116,6 @@ LOOKS: dict[Contender, Look] = {
 
 def theme_css() -> str:
     """The variables that inline figures are coloured by, for a light page and for a dark one."""
-    light = "".join(f"{each.variable}:{each.light};" for each in THEME)
+    light = "".join(f"{colour.variable}:{colour.light};" for colour in THEME)
     dark = "".join(f"{each.variable}:{each.dark};" for each in THEME if each.dark != each.light)
     return f":root{{{light}}}\n@media (prefers-color-scheme: dark){{:root{{{dark}}}}}\n"

@@ -53,7 +53,7 @@ class Learnt:
 def learn(messages: Iterable[Sequence[Message]]) -> Learnt:
     """From what each process of a run has reported, for an order with `learn`."""
     imported = [each for process in messages for each in process if each["kind"] == "imported"]
-    modules = dict.fromkeys(name for each in imported for name in each["modules"])
+    modules = dict.fromkeys(name for message in imported for name in message["modules"])
     environment = {name: text for each in imported for name, text in each["environment"].items()}
     return Learnt(modules=tuple(modules), environment=environment)
 

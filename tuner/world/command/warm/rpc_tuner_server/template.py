@@ -98,11 +98,11 @@ class _Spawner:
 
     def spawn(self, path: Any, args: Sequence[Any], passfds: Sequence[int]) -> int:
         """As `multiprocessing.util.spawnv_passfds`."""
-        command = [os.fsencode(each) for each in (path, *args[1:])]
+        command = [os.fsencode(word) for word in (path, *args[1:])]
         code = len(self._python)
         if command[:code] != self._python or self._what_a_child_gets() != self._start:
             return self._plain(path, args, passfds)
-        orig_argv = [os.fsdecode(each) for each in args]
+        orig_argv = [os.fsdecode(word) for word in args]
         name, *argv = orig_argv[code:]
         entries = [entry for entry in sys.path if isinstance(entry, str)]
         task = {"kind": "code", "name": name, "argv": argv, "orig_argv": orig_argv,
@@ -189,7 +189,7 @@ def _inherited() -> dict[str, object]:
         "cwd": str(Path.cwd()),
         "environment": dict(os.environ),
         "blocked": [*signal.pthread_sigmask(signal.SIG_BLOCK, [])],
-        "ignored": [each for each in settable if signal.getsignal(each) is signal.SIG_IGN],
+        "ignored": [number for number in settable if signal.getsignal(number) is signal.SIG_IGN],
     }
 
 
