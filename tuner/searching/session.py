@@ -183,18 +183,14 @@ class Presenter:
     notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
 
 
-_KEPT = "everything measured is kept, and"
-
-
 class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `answer` is the answer so far."""
 
-    def __init__(self, answer: StudyAnswer) -> None:
+    def __init__(self, answer: StudyAnswer, log: WriteAheadLog) -> None:
         self.answer = answer
-        super().__init__(
-            f"interrupted after {plural(answer.blocks, 'block')}; {_KEPT} this continues it: "
-            f"{resume_command(answer)}"
-        )
+        kept = "everything measured is kept, and this continues it: "
+        what = log.kept if log.is_lost else f"{kept}{resume_command(answer)}"
+        super().__init__(f"interrupted after {plural(answer.blocks, 'block')}; {what}")
 
 
 def search(
@@ -232,13 +228,15 @@ def search(
         raise UsageError.of_request(draft.problems)
     notify, name = observer.on_event, draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
-    retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
+    retry = Retry(str(place.address), place.write_ahead_log(), notify)
     place = place._replace(address=replace(place.address, retry=retry))
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
+        retry.write_ahead_log.has_begun = claim.resumes
         # It takes a while to find out about a workload or a program: not for nothing.
         report_stage(observer, "setting up")
         with scratch_folder() as elsewhere:
             begun = _begin(draft, launcher, claim, notify, lambda: clock() - started_s, elsewhere)
+        retry.write_ahead_log.has_begun = True
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
@@ -295,17 +293,16 @@ def _measure(
     except KeyboardInterrupt:
         retry.stop()
         answer = answer_of(measurer.store, measurer.log)
-        _write(answer, measurer, presenter)
-        raise SearchStopped(answer) from None
+        _write(answer, measurer, presenter, retry)
+        raise SearchStopped(answer, retry.write_ahead_log) from None
     except LauncherError as error:
-        raise LauncherError(
-            f"{error}; {_KEPT} the same command with --resume continues it"
-        ) from error
-    _write(answer, measurer, presenter)
+        going_on = retry.write_ahead_log.going_on("that is over")
+        raise LauncherError(f"{error}. {going_on}") from error
+    _write(answer, measurer, presenter, retry)
     return answer
 
 
-def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:
+def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter, retry: Retry) -> None:
     """Write an answer to its files; it is not lost if a page cannot be written."""
     presenter.write_answer(answer)
     report_stage(measurer.observer, "drawing")
@@ -313,7 +310,7 @@ def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> Non
         presenter.write_report(answer)
         measurer.store.publish(*presenter.notes(answer))
     except KeyboardInterrupt:
-        raise SearchStopped(answer) from None
+        raise SearchStopped(answer, retry.write_ahead_log) from None
     except Exception as error:
         measurer.observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "

@@ -22,6 +22,7 @@ from tuner.errors import DamagedStorageError, UsageError
 from tuner.files import shown
 from tuner.study.folder import STUDIES, StudyFolder, folder_of, studies_in
 from tuner.study.storage.retry import Retry, is_away, reason_of, retried
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import did_you_mean
 
 # A connection that breaks is explained by a sentence, not by a traceback of the pool's.
@@ -195,6 +196,10 @@ class StudyPlace(NamedTuple):
         if storage is None:
             return cls(StudyAddress.in_file(folder.database, name), folder)
         return cls(StudyAddress(storage, name, in_own_folder=False), folder)
+
+    def write_ahead_log(self) -> WriteAheadLog:
+        """What keeps each world until the storage has it."""
+        return WriteAheadLog(self.folder, self.address.name, self.address.sqlite_file)
 
 
 def _shown(url: str) -> tuple[str, list[str]]:

@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +87,7 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
 def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
     """Add what helps to the error of a damaged study, or of a folder that cannot be written."""
     root = place.folder.root
+    inode = root.stat().st_ino
     try:
         yield
     except DamagedStorageError as error:
@@ -98,11 +99,18 @@ def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
         is_ours = root.absolute() in named.parents
         if error.errno not in _FULL and not (is_ours and error.errno in _SEALED):
             raise
+        retry = place.address.retry
+        kept = retry.write_ahead_log if retry else place.write_ahead_log()
         raise StorageLostError(
             f"the search ends here: the study folder {root} cannot be written "
-            f"({os.strerror(error.errno)}). Everything measured is kept. When it can be written, "
-            "the same command with --resume continues it"
+            f"({os.strerror(error.errno)}). "
+            f"{kept.going_on('it can be written')}"
         ) from error
+    finally:
+        # Removed meanwhile, it may have been made again by who writes a trace there.
+        with suppress(OSError):
+            if root.stat().st_ino != inode:
+                root.chmod(OWNERS)
 
 
 def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
