@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,23 +80,24 @@ def record(
         for_s=_seconds("--for", record_for) or None,
     )
     chosen = read_config(pairs_of("--config", config or []))
-    _check_folder(out)
+    _check_folders({"trace": out, "timeline": timeline})
     raise typer.Exit(_record(commands, order, roles, chosen, out, output))
 
 
-def _check_folder(out: Path) -> None:
-    """Whether a trace can be written there: not after a long run only."""
-    from tuner.files import make_folder
+def _check_folders(files: Mapping[str, Path | None]) -> None:
+    """UsageError unless these files can be written: not after a long run only."""
+    from tuner.files import check_writable
 
-    try:
-        make_folder(out.parent)
-        tempfile.TemporaryFile(dir=out.parent).close()
-    except OSError as error:
-        raise _not_written(out, error) from None
+    for what, file in files.items():
+        try:
+            if file is not None:
+                check_writable(file.parent)
+        except OSError as error:
+            raise _not_written(what, file, error) from None
 
 
-def _not_written(out: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write the trace {out}: {error.strerror}")
+def _not_written(what: str, file: Path | None, error: OSError) -> UsageError:
+    return UsageError(f"cannot write the {what} {file}: {error.strerror}")
 
 
 def _seconds(flag: str, given: str | None) -> float:
@@ -173,7 +174,7 @@ def _show(
         with written_atomically(out) as partial_file:
             partial_file.write_bytes(document)
     except OSError as error:
-        problem = _not_written(out, error)  # what it holds is shown all the same
+        problem = _not_written("trace", out, error)  # what it holds is shown all the same
     analysis = Analysis.of(
         trace_of(document, str(out)), roles, output.what_if,
         forecasts_unasked=True, finds_changes=True,

@@ -1,7 +1,6 @@
 """Where a study keeps its files: the one place that knows their names, and the list of them."""
 
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from tuner.errors import UsageError
-from tuner.files import shown, written_atomically
+from tuner.files import check_writable, shown, written_atomically
 from tuner.plan.config import Config
 from tuner.study.file_lock import locked_file
 
@@ -228,9 +227,7 @@ class StudyFolder:
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""
         try:
-            nearest = next(each for each in (self.root, *self.root.parents) if each.exists())
-            with tempfile.TemporaryFile(dir=nearest):
-                pass
+            check_writable(self.root)
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"cannot write the study folder {self.root}: {reason}") from None
