@@ -68,6 +68,14 @@ WholeOption = Annotated[bool, WHOLE]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
+def check_study(study: str, storage: str | None = None, out: Path | None = None) -> None:
+    """UsageError if a study is not in its folder, before anybody waits for Optuna and pandas."""
+    if storage is None and out is None:
+        from tuner.study.folder import known_folder
+
+        known_folder(study)
+
+
 class _Command(TyperCommand):
     """A command that names the nearest flag for one that is mistyped, and that one alone."""
 

@@ -73,6 +73,7 @@ def record(
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.plan.config import read_config
     from tuner.world.command.order import RecordingOrder
+    from tuner.world.command.running import check_commands
 
     order = RecordingOrder(
         operators=operators,
@@ -80,6 +81,7 @@ def record(
         for_s=_seconds("--for", record_for) or None,
     )
     chosen = read_config(pairs_of("--config", config or []))
+    check_commands(commands)
     _check_folders({"trace": out, "timeline": timeline})
     raise typer.Exit(_record(commands, order, roles, chosen, out, output))
 

@@ -12,6 +12,7 @@ from tuner.command_line import (
     Interruptible,
     Interruption,
     a_study,
+    check_study,
     new_app,
     print_json,
     stdout_console,
@@ -97,6 +98,18 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
         if draft.workload and not draft.problems:
             raise UsageError.about(f"workload {draft.workload}", mistakes)
         raise UsageError.of_request(mistakes)
+    if not (asked.get("resume") or asked.get("overwrite") or draft.storage):
+        _refuse_a_second(draft)
+
+
+def _refuse_a_second(draft: "PlanDraft") -> None:
+    """UsageError if a study of this name is there already, and is whole."""
+    from tuner.study.folder import STUDIES, StudyFolder, is_there_already, names_in
+
+    name, usual = draft.study_name, STUDIES / draft.study_name
+    folder = StudyFolder(usual if draft.out is None else Path(draft.out))
+    if folder.answer.exists() and name in (names_in(folder.database) or ()):
+        raise UsageError(is_there_already(name, folder.root, is_usual=folder.root == usual))
 
 
 def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
@@ -169,6 +182,8 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
 def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:
     """Measure what a study recommends, and print whether it holds; returns the exit code."""
     _refuse_others(context)
+    if not Path(study).exists() and Path(study).suffix not in (".json", ".toml"):
+        check_study(study)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.api import check
     from tuner.present.check_result import check_lines

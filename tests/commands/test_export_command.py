@@ -51,7 +51,7 @@ def test_the_recommended_or_another_trial_is_printed_or_written(
     ("arguments", "message"),
     [
         (["udf", "--output", "/dev/null/x.json"], "cannot write /dev/null/x.json: "),
-        (["udf", "--format", "yaml"], "the format must be json, toml or python, got 'yaml'"),
+        (["udf", "--format", "yaml"], "--format must be json, toml or python, got 'yaml'"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(

@@ -16,6 +16,7 @@ from tuner.files import OWNERS, limit_to_folder, make_folder
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.folder import is_there_already
 from tuner.study.records import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.store import StudyStore
@@ -127,7 +128,6 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     half_made = exists and not overwrite and is_half_made(address)
     where = folder.root if address.in_own_folder else address
     is_usual = folder == StudyPlace.named(name).folder
-    elsewhere = "--study" if is_usual else "--study with another --out"
     owners = [owner] if owner else names if address.in_own_folder else []
     others = [each for each in owners if each != name]
     is_known = owners or (overwrite and folder.manifest.path.is_file())
@@ -139,8 +139,7 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
             "resume: without --resume the same command begins one"),
         (half_made and not resume, f"the study {name} in {where} was not created completely and "
             "holds nothing: --resume or --overwrite begins it anew"),
-        (exists and not resume and not overwrite, f"there is a study {name} in {where} already: "
-            f"--resume continues it, --overwrite deletes it first, another {elsewhere} keeps it"),
+        (exists and not resume and not overwrite, is_there_already(name, where, is_usual=is_usual)),
         (others, f"the folder {folder.root} holds the study {', '.join(others[:1])}; give {name} "
             "another --out"),
         (unknown, f"the folder {folder.root} holds files that no study wrote "
