@@ -52,17 +52,14 @@ def _file_of(module: str) -> Path | str | None:
     spec: ModuleSpec | None = PathFinder.find_spec(first, [str(Path.cwd())])
     with suppress(ImportError, ValueError):
         spec = spec or importlib.util.find_spec(first)
+    if spec is None:
+        return f"cannot import {module}: ModuleNotFoundError: No module named {first!r}"
     for part in rest:
-        if spec is None or spec.submodule_search_locations is None:
-            break
-        spec = PathFinder.find_spec(part, [*spec.submodule_search_locations])
-    else:
-        if spec is not None:
-            is_source = spec.origin is not None and spec.origin.endswith(".py")
-            return Path(str(spec.origin)) if is_source else None
-    # A package may change where its modules are.
-    missing = f"No module named {module!r}"
-    return None if rest else f"cannot import {module}: ModuleNotFoundError: {missing}"
+        # A package may change where its modules are: one that is not found may be there.
+        places = spec.submodule_search_locations if spec else None
+        spec = PathFinder.find_spec(part, [*places]) if places else None
+    origin = spec.origin if spec else None
+    return Path(origin) if origin and origin.endswith(".py") else None
 
 
 def _is_plain(made: ast.ClassDef) -> bool:

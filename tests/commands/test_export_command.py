@@ -22,6 +22,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """What looks for studies, and finds every one."""
     found = Mock(return_value=study_result())
     monkeypatch.setattr("tuner.study.stored.find_study", found)
+    monkeypatch.setattr("tuner.study.folder.known_folder", Mock())
     return found
 
 
