@@ -20,7 +20,7 @@ from tuner.command_line import (
 )
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan_flags import read_flags, with_plan_keys
+from tuner.plan_flags import STUDY_GROUP, WHAT_GROUP, read_flags, with_plan_keys
 from tuner.text import listed
 
 if TYPE_CHECKING:
@@ -31,22 +31,24 @@ app, main = new_app("search", takes_program=True)
 _IN_CHECK = tuple(name for name, key in PLAN_KEYS.items() if key.in_check)
 """The keys of a plan that say how and where to check."""
 
+_INSTEAD = "Instead of a search"
 _OWN: dict[str, tuple[Any, Any]] = {
-    "plan": (Path | None, typer.Option(help="A study plan (TOML).")),
+    "plan": (Path | None, typer.Option(help="A study plan (TOML).",
+        rich_help_panel=WHAT_GROUP)),
     "show_output": (bool, typer.Option("--show-output", help="Show what the program prints, on "
         "stderr.")),
     "resume": (bool, typer.Option("--resume", help="Continue a study that was interrupted, or with "
-        "a larger --budget one that is finished. --study NAME is enough to say which.")),
+        "a larger --budget one that is finished. --study NAME is enough to say which.", rich_help_panel=STUDY_GROUP)),
     "overwrite": (bool, typer.Option("--overwrite", help="Delete a study of this name first, with "
-        "the files that it made.")),
+        "the files that it made.", rich_help_panel=STUDY_GROUP)),
     "dry_run": (bool, typer.Option("--dry-run", help="Run the baseline a few times, and say what "
-        "the budget can be expected to show.")),
+        "the budget can be expected to show.", rich_help_panel=_INSTEAD)),
     "check": (str | None, typer.Option(metavar="STUDY", autocompletion=a_study, help="Measure an "
         "earlier recommendation against its baseline, here and now: that of a study, or of a "
         f"recommended.json. Goes with {', '.join(PLAN_KEYS[name].flag for name in _IN_CHECK)}, "
-        "--show-output, --quiet, --log and --json.")),
+        "--show-output, --quiet, --log and --json.", rich_help_panel=_INSTEAD)),
     "list_workloads": (bool, typer.Option("--list-workloads", help="Show the shipped workloads, "
-        "roles and options.")),
+        "roles and options.", rich_help_panel=_INSTEAD)),
     "as_json": (bool, typer.Option("--json", help="One JSON document on stdout, progress on "
         "stderr.")),
     "quiet": (bool, typer.Option("--quiet", help="No progress, and of the answer the verdict "

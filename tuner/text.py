@@ -3,6 +3,7 @@
 Durations and percentages are read, too.
 """
 
+import codecs
 import difflib
 import math
 import re
@@ -46,6 +47,24 @@ def _shown(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in _ACTING:
         return character
     return character.encode("unicode_escape").decode()
+
+
+ALIKE = "rpc_tuner.alike"
+"""The handler of errors for a stream whose encoding lacks a character."""
+_ALIKE = str.maketrans("─━│┃·×…→–—•µ█░╸╺\u00a0", "--||-x~>--*u#.-- ") | {  # noqa: RUF001
+    ord("≤"): "<=", ord("≥"): ">=",
+}  # fmt: skip
+
+
+def _look_alike(error: UnicodeError) -> tuple[str, int]:
+    """ASCII that looks alike for what cannot be encoded, as wide as that; else its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ALIKE)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(ALIKE, _look_alike)
 
 
 def one_line(text: str) -> str:

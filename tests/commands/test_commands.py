@@ -1,5 +1,6 @@
 """All commands: what they import, list, complete and refuse, without a study or a world."""
 
+import itertools
 import math
 import shlex
 import subprocess
@@ -16,7 +17,7 @@ from testing.results import nothing_ran, study_result
 from tests.commands.running import environment, printed_by, searched
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
-from tuner.plan.keys import DEFAULT_SPACE
+from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
@@ -291,3 +292,30 @@ def test_quiet_prints_the_verdict_alone(
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_the_help_of_the_search_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    groups = [line for line in lines if line and line[0] != " " and line.endswith(":")]
+    assert groups == [
+        "What to search:", "How to measure:", "Of a program:", "Where to run it:", "The study:",
+        "Instead of a search:", "Options:",
+    ]  # fmt: skip
+    # A screen each, at most; every flag is in one of them.
+    places = [*map(lines.index, groups), len(lines)]
+    assert all(end - start <= 36 for start, end in itertools.pairwise(places))
+    flags = [line.split()[0] for line in lines if line.startswith("  --")]
+    assert len({*flags}) == len(flags) >= len(PLAN_KEYS) + 10
+
+
+def test_a_terminal_of_ascii_gets_what_looks_alike(here: Path) -> None:
+    with cheaply():
+        searched("faster")
+    for command in (["show", "faster"], ["show", "faster", "--all"], ["list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "tuner", *command], capture_output=True, check=True,
+            env=environment(PYTHONIOENCODING="ascii", COLUMNS="80"),
+        )  # fmt: skip
+        assert b"\\u" not in done.stdout + done.stderr
+        assert command == ["list"] or b"\n" + 20 * b"-" in done.stdout

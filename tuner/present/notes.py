@@ -36,7 +36,7 @@ def study_note(answer: StudyAnswer) -> str:
     if mark := _misleading_mark(answer):
         parts.append(mark)
     trials = trials_of(answer)
-    cells = [(str(line.row.trial), *line.cells, line.outcome) for line in trials.lines]
+    cells = [(str(line.row.trial), *line.cells, line.outcome_told) for line in trials.lines]
     headings = [column.heading for column in trials.columns]
     parts.append(_table(["trial", *headings, "outcome"], cells))
     parts += map(_plain, [*why_sentences(answer), *advice_of(answer)])
@@ -61,7 +61,7 @@ def _trial_note(answer: StudyAnswer, line: TrialLine, misleading: str | None) ->
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
     parts = [
         f"## {_plain(row.label)}{is_answer}",
-        _folded(f"{how}{line.outcome}: {row.failure}") if row.failure else line.outcome,
+        _folded(f"{how}{line.outcome}: {row.failure}") if row.failure else line.outcome_told,
         misleading,
         _table(["number", "value"], facts) if facts else None,
         _folded(row.diagnosis, names=True) if row.diagnosis else None,
