@@ -24,7 +24,7 @@ from tuner.flags import (
     say,
     split_at_dashes,
 )
-from tuner.text import ALIKE, shortened
+from tuner.text import ALIKE, STARTING, shortened
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
@@ -183,6 +183,13 @@ def stdout_console() -> "Terminal":
     from tuner.present.terminal import Terminal
 
     return Terminal()
+
+
+def say_starting(*, quiet: bool) -> None:
+    """Say on a terminal that something happens, before the packages are there that draw more."""
+    if not quiet and sys.stderr.isatty():
+        sys.stderr.write(f"{STARTING}\r")
+        sys.stderr.flush()
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from tuner.command_line import (
     check_study,
     new_app,
     print_json,
+    say_starting,
     stdout_console,
     told_program,
 )
@@ -38,7 +39,8 @@ _OWN: dict[str, tuple[Any, Any]] = {
     "show_output": (bool, typer.Option("--show-output", help="Show what the program prints, on "
         "stderr.")),
     "resume": (bool, typer.Option("--resume", help="Continue a study that was interrupted, or with "
-        "a larger --budget one that is finished. --study NAME is enough to say which.", rich_help_panel=STUDY_GROUP)),
+        "a larger --budget one that is finished. --study NAME is enough to say which.",
+        rich_help_panel=STUDY_GROUP)),
     "overwrite": (bool, typer.Option("--overwrite", help="Delete a study of this name first, with "
         "the files that it made.", rich_help_panel=STUDY_GROUP)),
     "dry_run": (bool, typer.Option("--dry-run", help="Run the baseline a few times, and say what "
@@ -153,6 +155,7 @@ def _dry_run_of_resuming(as_json: bool, **asked: Any) -> None:
 def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **asked: Any) -> None:
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
     _refuse_typos(asked)
+    say_starting(quiet=quiet)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
     from tuner.present.failures_told import why_nothing_ran

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
@@ -20,7 +21,7 @@ from tuner.searching.fitting import in_order_of_promise
 from tuner.searching.inspecting import inspect, plan_of
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
-from tuner.searching.progress_reports import Observer, report_stage
+from tuner.searching.progress_reports import Observer, Stage, Telling, report_stage, telling
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
@@ -233,18 +234,26 @@ def search(
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
         retry.write_ahead_log.has_begun = claim.resumes
         # It takes a while to find out about a workload or a program: not for nothing.
-        report_stage(observer, "setting up")
+        since_start = partial(_since, started_s, clock)
+        # What earlier sessions have spent is known later.
+        budget_s = None if claim.resumes else draft.measuring.budget_s
+        tell = telling(observer, budget_s, since_start)
+        tell("the launcher starts")
         with scratch_folder() as elsewhere:
-            begun = _begin(draft, launcher, claim, notify, lambda: clock() - started_s, elsewhere)
+            begun = _begin(draft, launcher, claim, notify, tell, since_start, elsewhere)
         retry.write_ahead_log.has_begun = True
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
-        budget_s = begun.runner.plan.measuring.budget_s
-        budget = Budget(budget_s, begun.store.elapsed_s, started_s, clock)
+        total_s = begun.runner.plan.measuring.budget_s
+        budget = Budget(total_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
         measurer = measurer_for(begun.runner, begun.store, observer, budget)
         return _measure(measurer, begun.first, retry, presenter)
+
+
+def _since(started_s: float, clock: Callable[[], float]) -> float:
+    return clock() - started_s
 
 
 class _Begun(NamedTuple):
@@ -256,7 +265,7 @@ class _Begun(NamedTuple):
 
 
 def _begin(
-    draft: PlanDraft, launcher: Launcher, claim: Claim, notify: Notify,
+    draft: PlanDraft, launcher: Launcher, claim: Claim, notify: Notify, tell: Telling,
     since_start: Callable[[], float], elsewhere: StudyFolder,
 ) -> _Begun:  # fmt: skip
     """Find out about what is tuned, and create the study, or open it where it is resumed."""
@@ -268,9 +277,10 @@ def _begin(
         return earlier_s + since_start()
 
     draft = draft_here(draft, known.plan().space if known else None, notify)
-    plan, facts = inspect(draft, launcher, claim, known, spent_s, elsewhere, notify)
+    plan, facts = inspect(draft, launcher, claim, known, spent_s, elsewhere, notify, tell)
     plan, forecasts = widened(draft, plan, facts, spent_s, notify)
     here, runner = environment_with(launcher), Runner(plan, launcher, place.folder)
+    tell("the baseline's first world")
     if claim.resumes:
         store = resume_study(place, plan, here, notify)
         first = go_on(runner, facts, store, spent_s, notify)
@@ -305,7 +315,7 @@ def _measure(
 def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter, retry: Retry) -> None:
     """Write an answer to its files; it is not lost if a page cannot be written."""
     presenter.write_answer(answer)
-    report_stage(measurer.observer, "drawing")
+    report_stage(measurer.observer, Stage("drawing"))
     try:
         presenter.write_report(answer)
         measurer.store.publish(*presenter.notes(answer))
