@@ -21,7 +21,7 @@ from tuner.command_line import WholeOption, new_app, told_program
 from tuner.errors import UsageError
 from tuner.flags import commands_of, pairs_of, program_of, roles_of, say
 from tuner.plan_flags import BesideOption, RoleOption
-from tuner.text import command
+from tuner.text import command, one_line
 
 if TYPE_CHECKING:
     from tuner.plan.config import Config
@@ -147,6 +147,7 @@ def _record(
         notes.append(f"nothing was recorded: {end.why_not}")
     elif end.exit_code and not end.is_given_up:
         notes.append(f"the program ended with exit code {end.exit_code}")
+    notes += [f"PyTorch warned in its own code: {one_line(each)}" for each in end.report.warned]
     for note in notes:
         _note(note)
     if problems:

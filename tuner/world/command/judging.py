@@ -26,7 +26,9 @@ from tuner.world.messages import Message
 from tuner.world.postmortem import RankRecord, deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
-_WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
+_WARNING_OF_TORCH = re.compile(
+    r"(\[rank\d+\]:)?\[?[IW]\d{4} \d\d:\d\d:\d\d|\S*/torch/\S+\.py:\d+: \w*Warning: "
+)
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 

@@ -163,6 +163,8 @@ class ProgramReport:
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
+    warned: tuple[str, ...] = ()
+    """What PyTorch warned of in its own code, each once."""
     unmet: tuple[Rendezvous, ...] = ()
     """Of processes that did not come to start an agent."""
     init_failure: InitFailure | None = None
