@@ -181,6 +181,7 @@ def test_the_shell_completes_commands_flags_and_names(words: str, here: Path) ->
 REFUSED = """
 serach: Error: No such command 'serach'; did you mean search?
 check main: Error: No such command 'check'; it is rpc-tuner search --check STUDY
+help: Error: No such command 'help'; it is rpc-tuner --help
 search: name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py
 search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
