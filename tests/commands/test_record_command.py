@@ -183,7 +183,7 @@ def test_a_failed_programs_trace_is_shown(
         command: list[str], order: object, show: Callable[[bytes, int], None], **_: Any
     ) -> Any:
         show(fake_trace(threads(2), step_s=0.002, steps=3), 3)
-        report = SimpleNamespace(notes=lambda *_: ["a note"])
+        report = SimpleNamespace(warned=(), notes=lambda *_: ["a note"])
         return RecordedEnd(exit_code=3, is_given_up=False, report=cast("Any", report), why_not="")
 
     monkeypatch.setattr("tuner.world.command.recording.record_program", fail)

@@ -96,10 +96,10 @@ def _misleading_importance(answer: StudyAnswer) -> str | None:
     """What to think of what the dashboard calls the importance of knobs, where it shows any."""
     if len({dimension for row in answer.rows for dimension in row.config.values}) < 2:
         return None
-    where = "; Knobs, below, is from the blocks" if knobs_of(answer) else ""
+    where = " Knobs, below, is from the blocks." if knobs_of(answer) else ""
     return (
-        "What the dashboard calls the importance of a parameter is from one value per trial, also "
-        f"of trials of few blocks, and no part of the answer{where}."
+        "The dashboard takes the importance of a parameter from one value per trial, also of few "
+        f"blocks. It is no part of the answer.{where}"
     )
 
 
