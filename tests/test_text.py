@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from testing.specs import assert_refused
 from tuner.text import (
+    ALIKE,
     decimal,
     did_you_mean,
     distance,
@@ -172,3 +173,9 @@ def test_a_gain_that_spans_too_much_for_a_number_is_told_by_its_least() -> None:
     assert in_times(0.1, 0.08, 0.125) == "10 times (8.00 to 12.5)"
     assert in_times(0.01, 0.001, 0.025) == "at least 40 times"
     assert in_times(0.5, 0.01, 1.5) == "? times"
+
+
+def test_what_an_encoding_lacks_looks_alike_and_is_as_wide() -> None:
+    assert "── a · b… 1.2×".encode("ascii", ALIKE) == b"-- a - b~ 1.2x"  # noqa: RUF001
+    assert "я §".encode("ascii", ALIKE) == rb"\u044f \xa7"
+    assert "§ ─".encode("latin-1", ALIKE) == b"\xa7 -"

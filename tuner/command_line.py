@@ -24,10 +24,10 @@ from tuner.flags import (
     say,
     split_at_dashes,
 )
-from tuner.text import shortened
+from tuner.text import ALIKE, STARTING, shortened
 
 if TYPE_CHECKING:
-    from typer._click import Context
+    from typer._click import Context, HelpFormatter
 
     from tuner.present.terminal import Terminal
     from tuner.searching.progress_reports import Observer, Snapshot, Stage
@@ -68,8 +68,28 @@ WholeOption = Annotated[bool, WHOLE]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
+def check_study(study: str, storage: str | None = None, out: Path | None = None) -> None:
+    """UsageError if a study is not in its folder, before anybody waits for Optuna and pandas."""
+    if storage is None and out is None:
+        from tuner.study.folder import known_folder
+
+        known_folder(study)
+
+
 class _Command(TyperCommand):
     """A command that names the nearest flag for one that is mistyped, and that one alone."""
+
+    def format_options(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """The options, in the groups that they name; of others there is one, the last."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            if (record := each.get_help_record(ctx)) is not None:
+                usual = "Arguments" if each.param_type_name == "argument" else "Options"
+                group = getattr(each, "rich_help_panel", None) or usual
+                groups.setdefault(group, []).append(record)
+        for title, records in sorted(groups.items(), key=lambda item: item[0] == "Options"):
+            with formatter.section(title):
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
         try:
@@ -114,9 +134,9 @@ def run(
 
 def _run(app: typer.Typer, given: list[str], program: str, *, takes_program: bool) -> int:
     """See `run`; OSError where what is printed, or why the command failed, goes nowhere."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        # As stderr does by itself where its encoding lacks a character.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=ALIKE)
     own, behind = split_at_dashes(given) if takes_program else (given, [])
     try:
         with telling_what_is_missing():
@@ -163,6 +183,13 @@ def stdout_console() -> "Terminal":
     from tuner.present.terminal import Terminal
 
     return Terminal()
+
+
+def say_starting(*, quiet: bool) -> None:
+    """Say on a terminal that something happens, before the packages are there that draw more."""
+    if not quiet and sys.stderr.isatty():
+        sys.stderr.write(f"{STARTING}\r")
+        sys.stderr.flush()
 
 
 def print_json(document: dict[str, Any]) -> None:

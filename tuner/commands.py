@@ -26,7 +26,11 @@ SUMMARIES = {
     "dashboard": "Show studies in optuna-dashboard.",
 }
 """The commands, in the order in which a person meets them."""
-_ELSEWHERE = {"check": ("search", "--check", "STUDY")}
+_ELSEWHERE = {
+    "check": ("search", "--check", "STUDY"),
+    "help": ("--help",),
+    "version": ("--version",),
+}
 """Commands that one may look for, and where they are."""
 
 
@@ -50,8 +54,12 @@ class _Commands(TyperGroup):
         if name not in SUMMARIES and not name.startswith("-"):
             elsewhere = _ELSEWHERE.get(name)
             is_near = did_you_mean(name, list(SUMMARIES))
-            hint = f"; it is {command(*elsewhere)}" if elsewhere else is_near
-            ctx.fail(f"No such command {name!r}{hint}")
+            if elsewhere is not None:
+                is_flag = elsewhere[0].startswith("-")
+                is_near = f"; it is {ctx.command_path} {elsewhere[0]}" if is_flag else (
+                    f"; it is {command(*elsewhere)}"
+                )  # fmt: skip
+            ctx.fail(f"No such command {name!r}{is_near}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.command_line import FolderOption, Interruption, StorageOption, a_study, new_app
+from tuner.command_line import (
+    FolderOption,
+    Interruption,
+    StorageOption,
+    a_study,
+    check_study,
+    new_app,
+)
 from tuner.errors import UsageError
 from tuner.flags import say
 from tuner.text import command
@@ -39,6 +46,8 @@ def dashboard(
         raise UsageError("--storage and --out say where one study is: name the study too")
     if study is not None and studies is not None:
         raise UsageError("--studies shows all studies of a folder: give it no STUDY")
+    if study is not None:
+        check_study(study, storage, out)
     interruption = Interruption()
     # Optuna warns about the data of its figures; nobody can change these here.
     warnings.filterwarnings("ignore", module="optuna")

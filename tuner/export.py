@@ -6,8 +6,17 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import STUDY, FolderOption, StorageOption, new_app, one_of, write_text
+from tuner.command_line import (
+    STUDY,
+    FolderOption,
+    StorageOption,
+    check_study,
+    new_app,
+    one_of,
+    write_text,
+)
 from tuner.errors import UsageError
+from tuner.text import listed
 
 _BY_SUFFIX = {".json": "json", ".toml": "toml", ".py": "python"}
 _FORMATS = tuple(_BY_SUFFIX.values())
@@ -32,17 +41,32 @@ def export(
     out: FolderOption = None,
 ) -> None:  # fmt: skip
     """Write what a study recommends for init_rpc, as JSON, TOML or Python."""
-    # Late: --help and a mistyped flag must not wait for Optuna and pandas.
-    from tuner.present.how_to_use import exported
-    from tuner.study.stored import find_study
-
+    if form not in _FORMATS:
+        raise UsageError(f"--format must be {listed(_FORMATS, 'or')}, got {form!r}")
     if output is not None and _BY_SUFFIX.get(output.suffix, form) != form:
         raise UsageError(f"--output {output} is a file of another format than {form}")
-    content = exported(find_study(study, storage=storage, out=out), form, trial)
+    content = _content(study, form, trial, storage, out)
     if output is None:
         sys.stdout.write(content)
     else:
         write_text(output, content)
+
+
+def _content(
+    study: str, form: str, trial: int | None, storage: str | None, out: Path | None
+) -> str:
+    """The configuration, which `answer.json` may have."""
+    check_study(study, storage, out)
+    # Late: --help and what is mistyped must not wait for rich, and a kept answer not for Optuna.
+    from tuner.present.study_files import find_kept_answer
+
+    kept = find_kept_answer(study, out) if storage is None and trial is None else None
+    if kept is not None and form in kept.exports:
+        return kept.exports[form]
+    from tuner.present.how_to_use import exported
+    from tuner.study.stored import find_study
+
+    return exported(find_study(study, storage=storage, out=out), form, trial)
 
 
 if __name__ == "__main__":

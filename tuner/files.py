@@ -44,6 +44,13 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
             limit_to_folder(each)
 
 
+def check_writable(folder: Path) -> None:
+    """OSError unless files can be made in a folder, or in the nearest one above it that is there.
+    Leaves nothing behind."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    tempfile.TemporaryFile(dir=nearest).close()
+
+
 def limit_to_folder(path: Path) -> None:
     """Take the rights of others to a file or a folder that they do not have to its folder."""
     now, folders = path.stat().st_mode, path.parent.stat().st_mode

@@ -22,13 +22,25 @@ def _workloads() -> Iterable[str]:
     return SHIPPED
 
 
+_GROUPS = {
+    "subject": "What to search",
+    "program": "Of a program",
+    "measuring": "How to measure",
+    "launching": "Where to run it",
+    "place": "The study",
+}
+"""What `--help` calls the parts of a plan."""
+STUDY_GROUP, WHAT_GROUP = _GROUPS["place"], _GROUPS["subject"]
+
+
 def _flag_of(key: PlanKey) -> Any:
     """The flag of a plan's key, for an annotation of typer."""
     named = {"workload": one_of(_workloads), "name": a_study}
     completion = named.get(key.name, one_of(key.choices) if key.choices else None)
     return typer.Option(
-        key.flag, metavar=key.metavar, help=key.described, autocompletion=completion
-    )
+        key.flag, metavar=key.metavar, help=key.described, autocompletion=completion,
+        rich_help_panel=_GROUPS[key.part],
+    )  # fmt: skip
 
 
 RoleOption = Annotated[list[str] | None, _flag_of(PLAN_KEYS["roles"])]

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,7 @@ from tuner.command_line import WholeOption, new_app, told_program
 from tuner.errors import UsageError
 from tuner.flags import commands_of, pairs_of, program_of, roles_of, say
 from tuner.plan_flags import BesideOption, RoleOption
-from tuner.text import command
+from tuner.text import command, one_line
 
 if TYPE_CHECKING:
     from tuner.plan.config import Config
@@ -73,6 +73,7 @@ def record(
     # Late: --help and a mistyped flag must not wait for it.
     from tuner.plan.config import read_config
     from tuner.world.command.order import RecordingOrder
+    from tuner.world.command.running import check_commands
 
     order = RecordingOrder(
         operators=operators,
@@ -80,23 +81,25 @@ def record(
         for_s=_seconds("--for", record_for) or None,
     )
     chosen = read_config(pairs_of("--config", config or []))
-    _check_folder(out)
+    check_commands(commands)
+    _check_folders({"trace": out, "timeline": timeline})
     raise typer.Exit(_record(commands, order, roles, chosen, out, output))
 
 
-def _check_folder(out: Path) -> None:
-    """Whether a trace can be written there: not after a long run only."""
-    from tuner.files import make_folder
+def _check_folders(files: Mapping[str, Path | None]) -> None:
+    """UsageError unless these files can be written: not after a long run only."""
+    from tuner.files import check_writable
 
-    try:
-        make_folder(out.parent)
-        tempfile.TemporaryFile(dir=out.parent).close()
-    except OSError as error:
-        raise _not_written(out, error) from None
+    for what, file in files.items():
+        try:
+            if file is not None:
+                check_writable(file.parent)
+        except OSError as error:
+            raise _not_written(what, file, error) from None
 
 
-def _not_written(out: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write the trace {out}: {error.strerror}")
+def _not_written(what: str, file: Path | None, error: OSError) -> UsageError:
+    return UsageError(f"cannot write the {what} {file}: {error.strerror}")
 
 
 def _seconds(flag: str, given: str | None) -> float:
@@ -144,6 +147,7 @@ def _record(
         notes.append(f"nothing was recorded: {end.why_not}")
     elif end.exit_code and not end.is_given_up:
         notes.append(f"the program ended with exit code {end.exit_code}")
+    notes += [f"PyTorch warned in its own code: {one_line(each)}" for each in end.report.warned]
     for note in notes:
         _note(note)
     if problems:
@@ -173,7 +177,7 @@ def _show(
         with written_atomically(out) as partial_file:
             partial_file.write_bytes(document)
     except OSError as error:
-        problem = _not_written(out, error)  # what it holds is shown all the same
+        problem = _not_written("trace", out, error)  # what it holds is shown all the same
     analysis = Analysis.of(
         trace_of(document, str(out)), roles, output.what_if,
         forecasts_unasked=True, finds_changes=True,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.command_line import STUDY, FolderOption, StorageOption, new_app
+from tuner.command_line import STUDY, FolderOption, StorageOption, check_study, new_app
 from tuner.errors import UsageError
 from tuner.flags import say
 
@@ -31,12 +31,14 @@ def report(
         raise UsageError(f"--output takes a file that ends in .html, got {output}")
     if out is not None and len(studies) > 1:
         raise UsageError("--out goes with one study; several are named by their folders")
-    # Late: --help and a mistyped flag must not wait for pandas and matplotlib.
+    if len(set(studies)) < len(studies):
+        raise UsageError("a study is named twice; name each study once")
+    for study in studies:
+        check_study(study, storage, out)
+    # Late: --help and what is mistyped must not wait for pandas and matplotlib.
     from tuner.present.study_files import write_comparison, write_study_report
     from tuner.study.stored import find_study
 
-    if len(set(studies)) < len(studies):
-        raise UsageError("a study is named twice; name each study once")
     answers = [find_study(study, storage=storage, out=out) for study in studies]
     try:
         if len(answers) > 1:

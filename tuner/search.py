@@ -12,14 +12,16 @@ from tuner.command_line import (
     Interruptible,
     Interruption,
     a_study,
+    check_study,
     new_app,
     print_json,
+    say_starting,
     stdout_console,
     told_program,
 )
 from tuner.errors import InterruptedSearchError, NothingRanError, UsageError
 from tuner.plan.keys import PLAN_KEYS
-from tuner.plan_flags import read_flags, with_plan_keys
+from tuner.plan_flags import STUDY_GROUP, WHAT_GROUP, read_flags, with_plan_keys
 from tuner.text import listed
 
 if TYPE_CHECKING:
@@ -30,22 +32,25 @@ app, main = new_app("search", takes_program=True)
 _IN_CHECK = tuple(name for name, key in PLAN_KEYS.items() if key.in_check)
 """The keys of a plan that say how and where to check."""
 
+_INSTEAD = "Instead of a search"
 _OWN: dict[str, tuple[Any, Any]] = {
-    "plan": (Path | None, typer.Option(help="A study plan (TOML).")),
+    "plan": (Path | None, typer.Option(help="A study plan (TOML).",
+        rich_help_panel=WHAT_GROUP)),
     "show_output": (bool, typer.Option("--show-output", help="Show what the program prints, on "
         "stderr.")),
     "resume": (bool, typer.Option("--resume", help="Continue a study that was interrupted, or with "
-        "a larger --budget one that is finished. --study NAME is enough to say which.")),
+        "a larger --budget one that is finished. --study NAME is enough to say which.",
+        rich_help_panel=STUDY_GROUP)),
     "overwrite": (bool, typer.Option("--overwrite", help="Delete a study of this name first, with "
-        "the files that it made.")),
+        "the files that it made.", rich_help_panel=STUDY_GROUP)),
     "dry_run": (bool, typer.Option("--dry-run", help="Run the baseline a few times, and say what "
-        "the budget can be expected to show.")),
+        "the budget can be expected to show.", rich_help_panel=_INSTEAD)),
     "check": (str | None, typer.Option(metavar="STUDY", autocompletion=a_study, help="Measure an "
         "earlier recommendation against its baseline, here and now: that of a study, or of a "
         f"recommended.json. Goes with {', '.join(PLAN_KEYS[name].flag for name in _IN_CHECK)}, "
-        "--show-output, --quiet, --log and --json.")),
+        "--show-output, --quiet, --log and --json.", rich_help_panel=_INSTEAD)),
     "list_workloads": (bool, typer.Option("--list-workloads", help="Show the shipped workloads, "
-        "roles and options.")),
+        "roles and options.", rich_help_panel=_INSTEAD)),
     "as_json": (bool, typer.Option("--json", help="One JSON document on stdout, progress on "
         "stderr.")),
     "quiet": (bool, typer.Option("--quiet", help="No progress, and of the answer the verdict "
@@ -97,6 +102,18 @@ def _refuse_typos(asked: Mapping[str, Any]) -> None:
         if draft.workload and not draft.problems:
             raise UsageError.about(f"workload {draft.workload}", mistakes)
         raise UsageError.of_request(mistakes)
+    if not (asked.get("resume") or asked.get("overwrite") or draft.storage):
+        _refuse_a_second(draft)
+
+
+def _refuse_a_second(draft: "PlanDraft") -> None:
+    """UsageError if a study of this name is there already, and is whole."""
+    from tuner.study.folder import STUDIES, StudyFolder, is_there_already, names_in
+
+    name, usual = draft.study_name, STUDIES / draft.study_name
+    folder = StudyFolder(usual if draft.out is None else Path(draft.out))
+    if folder.answer.exists() and name in (names_in(folder.database) or ()):
+        raise UsageError(is_there_already(name, folder.root, is_usual=folder.root == usual))
 
 
 def _asked_draft(asked: Mapping[str, Any]) -> "PlanDraft":
@@ -138,6 +155,7 @@ def _dry_run_of_resuming(as_json: bool, **asked: Any) -> None:
 def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **asked: Any) -> None:
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
     _refuse_typos(asked)
+    say_starting(quiet=quiet)
     # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
     from tuner.api import SearchInterrupted, tune
     from tuner.present.failures_told import why_nothing_ran
@@ -169,6 +187,8 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
 def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:
     """Measure what a study recommends, and print whether it holds; returns the exit code."""
     _refuse_others(context)
+    if not Path(study).exists() and Path(study).suffix not in (".json", ".toml"):
+        check_study(study)
     # Late: --help and a mistyped flag must not wait for Optuna and pandas.
     from tuner.api import check
     from tuner.present.check_result import check_lines

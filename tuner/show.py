@@ -9,6 +9,7 @@ from tuner.command_line import (
     JsonOption,
     StorageOption,
     WholeOption,
+    check_study,
     new_app,
     print_json,
     stdout_console,
@@ -29,14 +30,15 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Print the answer of a study again, on one screen, or with --all the whole of it."""
-    # Late: --help and a mistyped flag must not wait for rich, and a kept answer not for Optuna.
+    check_study(study, storage, out)
+    # Late: --help and what is mistyped must not wait for rich, and a kept answer not for Optuna.
     from tuner.present.study_files import find_kept_answer
 
     kept = None if storage is not None else find_kept_answer(study, out)
     if kept is not None and as_json:
         print_json(kept.document)
         return
-    if kept is not None and kept.is_seen_from_here:
+    if kept is not None and kept.summary is not None:
         kept.summary.print(stdout_console(), kept.folder, whole=whole)
         return
     from tuner.present.summary import print_summary

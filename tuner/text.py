@@ -3,6 +3,7 @@
 Durations and percentages are read, too.
 """
 
+import codecs
 import difflib
 import math
 import re
@@ -46,6 +47,37 @@ def _shown(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in _ACTING:
         return character
     return character.encode("unicode_escape").decode()
+
+
+ALIKE = "rpc_tuner.alike"
+"""The handler of errors for a stream whose encoding lacks a character."""
+_BAR = 10
+"""Characters of the bar."""
+_ALIKE = str.maketrans("─━│┃·×…→–—•µ█░╸╺\u00a0", "--||-x~>--*u#.-- ") | {  # noqa: RUF001
+    ord("≤"): "<=", ord("≥"): ">=",
+}  # fmt: skip
+
+
+def _look_alike(error: UnicodeError) -> tuple[str, int]:
+    """ASCII that looks alike for what cannot be encoded, as wide as that; else its number."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ALIKE)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(ALIKE, _look_alike)
+
+
+def progress_bar(share: float) -> str:
+    """`███░░░░░░░ 31 % `: how much is done, before what is done now."""
+    share = min(1.0, max(0.0, share))
+    full = round(share * _BAR)
+    return f"{'█' * full}{'░' * (_BAR - full)} {share * 100:.0f} % "
+
+
+STARTING = f"{progress_bar(0.0)}starting"
+"""What stands there from the first moment on, while packages are imported."""
 
 
 def one_line(text: str) -> str:

@@ -53,6 +53,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "a comparison": compared,
 }
 Pages = Callable[[str], str]
+SIZES = ("clientWidth", "scrollWidth")
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +148,22 @@ def test_the_first_screen_has_the_answer_and_the_figure(
         box = page.locator(part).bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= size["height"]
+
+
+@pytest.mark.parametrize("kind", ["a search", "two knobs", "60 configurations, 40 blocks"])
+def test_the_table_begins_with_the_objective_and_is_cut_on_a_phone_alone(
+    page: Page, pages: Pages, kind: str
+) -> None:
+    for width in (390, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(pages(kind))
+        table = page.locator("#configs .wide")
+        first = page.locator("#configs thead th").first
+        assert first.inner_text().startswith("median step time")
+        box, cell = first.bounding_box(), page.locator("#configs tbody td").first.bounding_box()
+        assert box is not None
+        assert cell is not None
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width / 2  # noqa: PT018
+        assert cell["width"] <= width / 2
+        shown, whole = (table.evaluate(f"each => each.{name}") for name in SIZES)
+        assert width == PHONE["width"] or whole <= shown, f"cut at {width}: {whole} of {shown}"

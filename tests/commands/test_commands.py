@@ -1,24 +1,29 @@
 """All commands: what they import, list, complete and refuse, without a study or a world."""
 
+import itertools
+import math
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import tuner.__main__
+from testing.cheap_studies import cheaply
 from testing.results import nothing_ran, study_result
-from tests.commands.running import environment, printed_by
+from tests.commands.running import environment, printed_by, searched
 from tuner import record, run, search
 from tuner.commands import SUMMARIES
-from tuner.plan.keys import DEFAULT_SPACE
+from tuner.plan.keys import DEFAULT_SPACE, PLAN_KEYS
 from tuner.plan.knobs import KNOBS
 from tuner.plan.objectives import OBJECTIVES
 from tuner.present.study_result import StudyResult
 from tuner.study.folder import StudyFolder
 from tuner.world.command.order import ORDER_VARIABLE
+from workloads.unimported import mistakes_in_source
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -44,20 +49,81 @@ MISTYPED = [
     (["--set", "n=2", "--", "python", "x.py"], "options (n) are a workload's; a program has"),
     (["--workload", "udff", "--budget", "soon"], "the request has 2 problems"),
     (["--dry-run", "--workload", "udff"], "did you mean udf?"),
+    (["--workload", "no_such.module:Own"], "cannot import no_such.module: ModuleNotFoundError: No"),
+    (["--workload", "own.py:Own"], "workload own.py:Own: there is no file own.py"),
+    (["--workload", "mine.py:Own"], "mine.py has no class Own; it has Mine"),
+    (["--workload", "mine.py:Mine", "--set", "call=2"], "unknown option 'call'; did you mean cal"),
+    (["--workload", "mine:Mine", "--set", "calls=a"], "option calls must be int, got 'a'"),
+    (["--workload", "broken.py:Own"], "cannot import broken.py: SyntaxError: "),
+    (["--", "no-such-command"], "'no-such-command' is no file, and no command on the PATH"),
+    (["--", "python", "-X", "dev", "-u", "own.py", "--rank"], "there is no file own.py"),
+    (["--resume", "--study", "no-such"], "there is no study 'no-such'"),
+    (["--check", "no-such"], "there is no study 'no-such'"),
+    (["--workload", "udf", "--study", "faster"], "there is a study faster in studies/faster alr"),
 ]  # fmt: skip
+NO_STUDY = [["show"], ["export"], ["report"], ["dashboard"]]
+OWN = """
+from tuner import Workload
+
+class Mine(Workload):
+    calls: int = 4
+"""
 
 
-def test_what_is_mistyped_is_told_before_anything_large_is_imported() -> None:
-    given = [arguments for arguments, _ in MISTYPED]
+def test_what_is_mistyped_is_told_before_anything_large_is_imported(here: Path) -> None:
+    with cheaply():
+        searched("faster")
+    (here / "mine.py").write_text(OWN)
+    (here / "broken.py").write_text("class Own(:")
+    given = [["search", *arguments] for arguments, _ in MISTYPED]
+    given += [[*command, "no-such"] for command in NO_STUDY]
     done = printed_by(
-        "from tuner import search\n"
         f"for arguments in {given!r}:\n"
-        "    assert search.main(arguments) == 2\n"
+        "    assert tuner.__main__.main(arguments) == 2\n"
         "    print('---', file=sys.stderr)"
     )
-    for told, (_, message) in zip(done.stderr.split("---\n"), MISTYPED, strict=False):
+    messages = [message for _, message in MISTYPED] + ["there is no study 'no-such'"] * 4
+    for told, message in zip(done.stderr.split("---\n"), messages, strict=False):
         assert message in told
     assert done.stdout == "[]\n"
+
+
+def test_what_a_source_does_not_tell_is_not_judged(here: Path) -> None:
+    """A class may come from elsewhere, and of options the source may say too little."""
+    for name, text in {
+        "star": "from elsewhere import *",
+        "late": "globals()['Own'] = 1",
+        "derived": "class Own(Other): pass",
+        "made": "if True:\n    from elsewhere import Mine as Own",
+        "limited": "class Own(Workload):\n    calls: Annotated[int, Field(ge=1)] = 4",
+        "computed": "class Own(Workload):\n    calls: int = len('four')",
+    }.items():
+        (here / f"{name}.py").write_text(text)
+        assert mistakes_in_source(f"{name}.py:Own", {"other": "1"}) == []
+    assert mistakes_in_source("torch.nowhere:Own", {}) == []
+    assert mistakes_in_source("sys:Own", {}) == []
+
+
+@pytest.mark.thorough
+def test_what_is_shown_or_refused_takes_little_more_than_pandas(here: Path) -> None:
+    """A second, where pandas takes two thirds of one; both are started as a person does."""
+    with cheaply():
+        searched("faster")
+
+    def took_s(*arguments: str) -> float:
+        best_s = math.inf
+        for _ in range(3):
+            started_s = time.monotonic()
+            done = subprocess.run([sys.executable, *arguments], capture_output=True, check=False)
+            best_s = min(best_s, time.monotonic() - started_s)
+        assert done.returncode == (2 if "search" in arguments else 0), done.stderr
+        return best_s
+
+    usual_s = took_s("-c", "import pandas")
+    for command in (["show", "faster"], ["list"], ["export", "faster"]):
+        assert took_s("-m", "tuner", *command) < 1.5 * usual_s
+    for arguments, _ in MISTYPED[:4]:
+        assert took_s("-m", "tuner", "search", *arguments) < 3 * usual_s
 
 
 def test_the_help_of_the_search_names_knobs_objectives_and_the_default_space(
@@ -115,6 +181,7 @@ def test_the_shell_completes_commands_flags_and_names(words: str, here: Path) ->
 REFUSED = """
 serach: Error: No such command 'serach'; did you mean search?
 check main: Error: No such command 'check'; it is rpc-tuner search --check STUDY
+help: Error: No such command 'help'; it is rpc-tuner --help
 search: name a workload, a plan or a program: --workload udf, --plan FILE, -- python main.py
 search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
@@ -226,3 +293,30 @@ def test_quiet_prints_the_verdict_alone(
     monkeypatch.setattr("tuner.api.tune", lambda *_, **__: result)
     assert search.main(["--workload", "udf", "--quiet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_the_help_of_the_search_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search.main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    groups = [line for line in lines if line and line[0] != " " and line.endswith(":")]
+    assert groups == [
+        "What to search:", "How to measure:", "Of a program:", "Where to run it:", "The study:",
+        "Instead of a search:", "Options:",
+    ]  # fmt: skip
+    # A screen each, at most; every flag is in one of them.
+    places = [*map(lines.index, groups), len(lines)]
+    assert all(end - start <= 36 for start, end in itertools.pairwise(places))
+    flags = [line.split()[0] for line in lines if line.startswith("  --")]
+    assert len({*flags}) == len(flags) >= len(PLAN_KEYS) + 10
+
+
+def test_a_terminal_of_ascii_gets_what_looks_alike(here: Path) -> None:
+    with cheaply():
+        searched("faster")
+    for command in (["show", "faster"], ["show", "faster", "--all"], ["list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "tuner", *command], capture_output=True, check=True,
+            env=environment(PYTHONIOENCODING="ascii", COLUMNS="80"),
+        )  # fmt: skip
+        assert b"\\u" not in done.stdout + done.stderr
+        assert command == ["list"] or b"\n" + 20 * b"-" in done.stdout

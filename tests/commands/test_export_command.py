@@ -22,6 +22,7 @@ def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """What looks for studies, and finds every one."""
     found = Mock(return_value=study_result())
     monkeypatch.setattr("tuner.study.stored.find_study", found)
+    monkeypatch.setattr("tuner.study.folder.known_folder", Mock())
     return found
 
 
@@ -51,7 +52,7 @@ def test_the_recommended_or_another_trial_is_printed_or_written(
     ("arguments", "message"),
     [
         (["udf", "--output", "/dev/null/x.json"], "cannot write /dev/null/x.json: "),
-        (["udf", "--format", "yaml"], "the format must be json, toml or python, got 'yaml'"),
+        (["udf", "--format", "yaml"], "--format must be json, toml or python, got 'yaml'"),
     ],
 )
 def test_what_cannot_be_exported_is_one_sentence_and_exit_code_2(

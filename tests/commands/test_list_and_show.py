@@ -1,6 +1,7 @@
 """What studies there are, and the answer of one of them again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from testing.fakes import FakeLauncher
 from tests.commands.running import printed_by, searched
 from tests.present.screen import printed
 from tests.searching.tuning import failing, scaling
+from tuner import export, search, show
 from tuner import list as listing
-from tuner import search, show
 from tuner.api import SearchInterrupted
 from tuner.cpus import usable_cpus
+from tuner.present.how_to_use import FORMS, exported
 from tuner.present.study_files import kept_answer
 from tuner.present.study_list import StudyLine, print_studies, studies_of_folder
 from tuner.present.summary import print_summary
@@ -124,12 +126,14 @@ def test_a_search_that_is_running_is_told_from_one_that_was_interrupted(
     assert b"there is no study 'stopt'; did you mean stopped?" in capsysbinary.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["show", "faster"], ["list"]])
+@pytest.mark.parametrize(
+    "command", [["show", "faster"], ["list"], *(["export", "faster", "--format", f] for f in FORMS)]
+)
 def test_a_kept_answer_is_told_without_the_storage(command: list[str]) -> None:
     searched("faster")
     FASTER.lock.unlink(missing_ok=True)
     *told, imported = printed_by(f"assert tuner.__main__.main({command}) == 0").stdout.splitlines()
-    assert "num_worker_threads=4" in "\n".join(told)
+    assert "num_worker_threads" in "\n".join(told)
     assert imported == "[]"
 
 
@@ -150,6 +154,9 @@ def test_a_kept_answer_says_what_the_storage_says(
     told = said()
     assert told[0].decode() == printed(print_summary, result)
     assert json.loads(told[1]) == result.to_json()
+    for form in FORMS:
+        assert export.main(["faster", "--format", form]) == 0
+        assert capsysbinary.readouterr().out.decode() == exported(result, form)
     for content in ("", "[]", '{"format": 99}', '{"format": 1}', "{" * 10_000):
         FASTER.answer.write_text(content)
         assert said() == told
@@ -181,16 +188,25 @@ def test_a_session_removes_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept_answer(FASTER) is None
 
 
+@pytest.mark.parametrize("name", ["elsewhere", "with a space"])
 def test_a_folder_that_was_moved_is_told_with_its_own_paths(
-    capsys: pytest.CaptureFixture[str],
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searched("faster")
-    STUDIES.rename("elsewhere")
-    kept = kept_answer(StudyFolder(Path("elsewhere/faster")))
+    monkeypatch.setenv("COLUMNS", "80")
+    result = searched("faster")
+    STUDIES.rename(name)
+    moved = StudyFolder(Path(name) / "faster")
+    kept = kept_answer(moved)
     assert kept is not None
-    assert not kept.is_seen_from_here
-    assert show.main(["elsewhere/faster"]) == 0
-    assert "\nMore: rpc-tuner show elsewhere/faster --all\n" in capsys.readouterr().out
+    assert (kept.summary is None) == (" " in name)
+    for folder in (Path(), Path(name), Path("/")):
+        moved = StudyFolder(moved.root.absolute())
+        monkeypatch.chdir(folder)
+        for flags in ([], ["--all"]):
+            assert show.main([str(moved.root), *flags]) == 0
+            told = capsys.readouterr().out
+            assert told == printed(print_summary, replace(result, files=moved), whole=bool(flags))
+            assert str(STUDIES / "faster") not in told
 
 
 def test_of_several_studies_in_one_database_the_file_knows_one(

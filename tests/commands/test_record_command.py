@@ -183,7 +183,7 @@ def test_a_failed_programs_trace_is_shown(
         command: list[str], order: object, show: Callable[[bytes, int], None], **_: Any
     ) -> Any:
         show(fake_trace(threads(2), step_s=0.002, steps=3), 3)
-        report = SimpleNamespace(notes=lambda *_: ["a note"])
+        report = SimpleNamespace(warned=(), notes=lambda *_: ["a note"])
         return RecordedEnd(exit_code=3, is_given_up=False, report=cast("Any", report), why_not="")
 
     monkeypatch.setattr("tuner.world.command.recording.record_program", fail)
@@ -203,7 +203,13 @@ def test_a_failed_programs_trace_is_shown(
 def test_nothing_runs_if_its_trace_cannot_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran = tmp_path / "ran"
-    assert record.main(["--out", "/proc/x.json", "--json", "--", "touch", str(ran)]) == 2
+    ran, new = tmp_path / "ran", tmp_path / "new" / "x.json"
+    program = ["--", "touch", str(ran)]
+    assert record.main(["--out", "/proc/x.json", "--json", *program]) == 2
     assert "rpc-tuner: cannot write the trace /proc/x.json: " in capsys.readouterr().err
+    assert record.main(["--out", str(new), "--timeline", "/proc/x.png", *program]) == 2
+    assert "rpc-tuner: cannot write the timeline /proc/x.png: " in capsys.readouterr().err
     assert not ran.exists()
+    # Nor is the folder of the trace left behind.
+    assert record.main(["--out", str(new), "--", "no-such-program"]) == 2
+    assert not new.parent.exists()

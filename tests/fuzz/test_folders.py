@@ -62,6 +62,7 @@ def looked_at(folder: Path) -> None:
     def shown_as_kept() -> None:
         if kept := kept_answer(StudyFolder(folder)):
             visible_json(kept.document)
+            assert kept.summary is not None
             kept.summary.print(screen.console, kept.folder)
             kept.summary.print(screen.console, kept.folder, whole=True)
 

@@ -63,7 +63,12 @@ def ends(report: ProgramReport) -> list[ProgramEnd]:
 def judged(processes: Sequence[Sequence[Message]]) -> None:
     """All that a search, a run and a recording make of messages."""
     report = collected(processes)
-    told = [report.why_no_rank, report.why_missing(), report.waiting(), gauges(records_of(report))]
+    told = [
+        report.why_no_rank(has_ended_well=True),
+        report.why_missing(),
+        report.waiting(),
+        gauges(records_of(report)),
+    ]
     told += [*report.notes("it"), *RunEnd(0, report).unused(CONFIG)]
     told += RunEnd(0, report).notes
     assert max(map(len, told)) < 20_000

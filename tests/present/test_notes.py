@@ -1,10 +1,13 @@
 """The Markdown that the dashboard shows beside a study and beside each trial."""
 
+from dataclasses import replace
+
 import pytest
 from markdown_it import MarkdownIt
 
 from testing.results import ROWS, failed, measured, study_result
 from testing.specs import threads
+from tests.present.grids import two_knobs
 from tuner.present.notes import FOLDED_WIDTH, study_note, trial_notes
 
 
@@ -41,3 +44,16 @@ def test_a_folded_line_is_no_item_of_a_list(mark: str) -> None:
     assert "<li>" not in folded
     assert "<h1>" not in folded
     assert f"<br />\n{mark}" in folded
+
+
+def test_the_top_says_why_the_dashboard_shows_something_else() -> None:
+    """The best trial and the importance of knobs, which Optuna takes from one value per trial."""
+    kept = study_result(best=threads(16), verdict="keep-baseline")
+    assert "\n\nThe dashboard marks trial 1 as the best" in study_note(kept)
+    assert "The answer is trial 0, by the comparison within blocks." in study_note(kept)
+    unknown = study_note(replace(kept, best_trial=None, verdict="undecided"))
+    assert "No configuration is recommended: that needs a comparison" in unknown
+    assert "importance" not in study_note(kept)
+    note = study_note(two_knobs())
+    assert "Knobs, below, is from the blocks" in note
+    assert note.index("the importance of a parameter") < note.index("| trial |")

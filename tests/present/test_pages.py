@@ -10,7 +10,7 @@ from tuner.present.study_result import StudyResult
 from tuner.study.answer import StudyAnswer
 
 MOST_BYTES = 3_000_000
-NEVER_CLOSED = {"meta", "link", "br", "path", "use", "img"}
+NEVER_CLOSED = {"meta", "link", "br", "path", "use", "wbr", "img"}
 
 
 class Page(HTMLParser):

@@ -22,11 +22,19 @@ from tuner.present.progress_display import (
     shown_in_notebook,
     snapshot_line,
 )
-from tuner.searching.progress_reports import Compared, GroupState, Silent, Snapshot, report_stage
+from tuner.searching.progress_reports import (
+    Compared,
+    GroupState,
+    Silent,
+    Snapshot,
+    Stage,
+    report_stage,
+)
 
 RACING = Snapshot(
     phase="race", block=7, worlds=48, calibrated=6, traced=6, configs=6, survivors=5,
     ahead=(for_all(transports="shm"),), ahead_value=1.8042, unit="ms", remaining_s=9.1,
+    budget_s=60.0,
 )  # fmt: skip
 SEEN = Compared(rival="transports=shm", speedup=Interval(1.12, 0.981, 1.27), is_decided=False)
 LOOKED = replace(RACING, looks=3, compared=SEEN)
@@ -117,7 +125,10 @@ def test_the_live_line_fits_the_terminal_and_keeps_the_time_left(
     screen = Screen(terminal=True, width=width)
     with LiveProgress(screen.console) as progress:
         progress.on_snapshot(snapshot)
-        assert line in screen.text
+        drawn = re.split(r"\x1b\[2K", screen.text)[1].split("\x1b")[0]
+        assert len(drawn) <= width
+        assert drawn.endswith(" · 9.1s left")
+        assert ("85 % racing" in drawn, "█" in drawn) == (width >= 40, width >= 80)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -125,10 +136,12 @@ def test_setting_up_and_drawing_are_named(terminal: bool, monkeypatch: pytest.Mo
     screen = Screen(terminal=terminal)
     monkeypatch.setattr(progress_display, "Terminal", lambda **how: screen.console)
     with progress_of_command(quiet=False, log=None) as shown:
-        report_stage(shown, "setting up")
-        report_stage(shown, "drawing")
+        report_stage(shown, Stage("setting up: a short trace", 45.0, 60.0))
+        report_stage(shown, Stage("drawing"))
     assert ("\x1b[?25l" in screen.text) == terminal
-    assert "setting up" in screen.text
+    assert "setting up: a short trace · 45s left" in screen.text
+    assert ("██░░░░░░░░ 25 % setting up" in screen.text) == terminal
+    assert ("░ 0 % starting" in screen.text) == terminal
     assert "drawing" in screen.text
 
 
@@ -151,12 +164,15 @@ def shown_by(display: Mock) -> list[str]:
 def test_a_notebook_shows_a_line_and_the_last_events(monkeypatch: pytest.MonkeyPatch) -> None:
     display = in_ipython(monkeypatch, "ZMQInteractiveShell")
     with shown_in_notebook() as progress:
-        report_stage(progress, "setting up")
+        report_stage(progress, Stage("setting up"))
         for number in range(7):
             progress.on_event(f"event {number}")
         progress.on_snapshot(RACING)
         last = shown_by(display)[-1].splitlines()
-        assert last == [snapshot_line(RACING), *(f"  event {number}" for number in range(2, 7))]
+        assert last == [
+            f"████████░░ 85 % {snapshot_line(RACING)}",
+            *(f"  event {number}" for number in range(2, 7)),
+        ]
     assert shown_by(display)[1] == "setting up"
     assert shown_by(display)[-1] == ""
 
@@ -178,7 +194,7 @@ def test_a_log_gets_dated_lines_also_of_a_quiet_search(
     log = tmp_path / "search.log"
     log.write_text("before\n")
     with progress_of_command(quiet=quiet, log=log) as progress:
-        report_stage(progress, "setting up")
+        report_stage(progress, Stage("setting up"))
         progress.on_event("num_worker_threads=1: deadlocked")
         progress.on_snapshot(RACING)
     first, *lines = log.read_text().splitlines()

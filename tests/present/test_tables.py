@@ -1,12 +1,16 @@
 import math
 from dataclasses import replace
 
-from testing.results import ROWS, against, study_result
+from testing.results import ROWS, against, measured, study_result
 from testing.specs import threads
-from tuner.present.tables import ratio_note, trials_of
+from tests.present.screen import printed
+from tuner.present.summary import print_summary
+from tuner.present.tables import numbers_first, ratio_note, trials_of
 from tuner.study.answer import StudyAnswer
 from tuner.study.rows import TrialDetail
 from tuner.world.measurement import Quantiles
+
+HEADING = "times as fast (95 %)"
 
 
 def ratios_of(answer: StudyAnswer) -> list[str]:
@@ -29,7 +33,7 @@ def test_an_interval_too_wide_for_a_number_that_is_all_on_one_side_says_its_boun
     fast = against(ROWS[1], 12.0, 2.5, 40.0)
     either = against(ROWS[0], 1.0, 0.3, 3.0)
     result = study_result(rows=(fast, either, COMPARED[2], slow), best=threads(16))
-    assert ratios_of(result) == ["at least 2.50", "?", "1", "at most 0.40"]
+    assert ratios_of(result) == ["at least 2.50", "", "1", "at most 0.40"]
 
 
 def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval() -> None:
@@ -48,4 +52,34 @@ def test_what_was_seen_once_and_is_far_off_is_said_without_an_interval() -> None
     )
     assert "?" not in note
     near = against(ROWS[3], 0.5, 0.0, math.inf, blocks=1)
-    assert "?: " in (ratio_note(study_result(rows=(*COMPARED[:3], near))) or "")
+    assert "Blank: " in (ratio_note(study_result(rows=(*COMPARED[:3], near))) or "")
+
+
+def test_what_is_not_known_is_one_word_on_a_screen_and_has_its_reason_elsewhere() -> None:
+    near = replace(ROWS[1], tied_with_best=True)
+    unclear = replace(measured(7, threads(64), 2.5), tied_with_best=False)
+    left_out = replace(measured(8, threads(32), 9.0), samples=0, tied_with_best=False)
+    rows = (*COMPARED[:1], near, COMPARED[2], unclear, left_out)
+    result = study_result(rows=rows, not_excluded=frozenset({7}))
+    told = {line.row.trial: (line.outcome, line.outcome_told) for line in trials_of(result).lines}
+    assert told[near.trial] == ("open", "open: near the best")
+    assert told[7] == ("open", "open: too few blocks")
+    assert told[8] == ("open", "open: in no block")
+    running = trials_of(replace(result, interrupted=True, best_trial=None)).lines
+    assert {line.outcome_told for line in running} >= {"open: no verdict yet", "open: in no block"}
+    assert {line.outcome for line in running} == {"open", "baseline"}
+    screen = "\n".join(printed(print_summary, result).splitlines()[:12])
+    assert "?" not in screen
+    assert "open: " not in screen
+    assert "open: too few blocks" in printed(print_summary, result, whole=True)
+
+
+def test_a_page_has_the_objective_first() -> None:
+    table = trials_of(study_result(rows=COMPARED))
+    turned = numbers_first(table)
+    assert [each.heading for each in turned.columns][:2] == ["median step time (ms)", HEADING]
+    assert {each.heading for each in turned.columns} == {each.heading for each in table.columns}
+    assert [sorted(line.cells) for line in turned.lines] == [
+        sorted(each.cells) for each in table.lines
+    ]
+    assert turned.lines[0].cells[0] == turned.columns[0].cells[0]

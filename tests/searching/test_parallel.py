@@ -157,7 +157,10 @@ def test_the_first_group_may_be_lost_before_the_first_block(tune: TuneGroups) ->
 
 @pytest.mark.parametrize(
     ("groups", "told"),
-    [(1, "^its host gives no answer; every"), (2, "^the last of 2 groups is lost: its .* answer;")],
+    [
+        (1, "^its host gives no answer. Every"),
+        (2, "^the last of 2 groups is lost: its .* answer. Every"),
+    ],
 )
 def test_the_last_group_ends_the_search_which_can_be_resumed(
     tune: TuneGroups, groups: int, told: str

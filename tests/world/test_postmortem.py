@@ -3,15 +3,19 @@ from typing import Any
 
 import pytest
 
+from testing.fakes import order
+from testing.specs import workload_spec
 from tuner.world.postmortem import (
     HANDING_OVER,
     MOST_KEPT,
     PARENT_GONE,
     RankRecord,
+    about_open_files,
     give_up_middle,
     head_and_tail,
     root_cause,
     starvation,
+    with_evidence,
 )
 
 
@@ -156,3 +160,25 @@ def test_a_deadlock_in_callbacks_is_told_as_one(of_rank: dict[str, int], made: s
 def test_a_thread_that_is_none_of_the_pool_proves_no_deadlock() -> None:
     """Some other thread waits, and one of the pool has nothing to do."""
     assert starvation(records(IDLE, [state(in_callbacks=1, idle=1)] * 2)) is None
+
+
+def test_the_limit_of_open_files_is_named_where_it_is_or_may_be_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = tmp_path / "worker1.stderr"
+    printed.write_text('what():  In initImplFromLoop "rv < 0: too many open files"')
+    dead = records([], [phase("init_rpc"), died(-6)])
+    failure = root_cause(dead, deadline_s=None, world_s=1.0)
+
+    def told(captured: list[Path], limit: int) -> str:
+        monkeypatch.setattr("resource.getrlimit", lambda which: (limit, limit))
+        return with_evidence(failure, order(workload_spec()), captured).message
+
+    said = "worker1 failed first (signal 6, SIGABRT, in init_rpc)"
+    assert told([printed], 4096) == (
+        f"{said}; it had too many open files: raise their limit, ulimit -n, which is 4096 here"
+    )
+    assert told([], 64) == f"{said}; the limit of open files may be too low: ulimit -n is 64 here"
+    assert told([], 1024) == told([], -1) == said
+    assert about_open_files("OSError: [Errno 24] Too many open files", in_init=False)
+    assert about_open_files("killed", in_init=False) == ""

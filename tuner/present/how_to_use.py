@@ -1,6 +1,5 @@
 """What to paste to use the answer of a study, or to continue it: lines of Python or a shell."""
 
-import os
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -22,6 +21,8 @@ from tuner.study.log import BASELINE
 from tuner.study.search_commands import resume_command
 from tuner.text import command, plural, three_digits
 
+FORMS = ("json", "toml", "python")
+"""The formats of an export."""
 _FEW, _LINE = 5, 76
 """Lines on one screen, and characters of each."""
 _MOST_RANKS = 8
@@ -43,7 +44,7 @@ def snippet_of(answer: StudyAnswer) -> Snippet | None:
     if not subject.commands:
         lines = [init_rpc_lines(answer.best, subject), *_binding_command(answer, answer.best)]
         return Snippet("python", "\n".join(lines))
-    recommended = os.path.relpath(answer.files.recommended)
+    recommended = shown(answer.files.recommended)
     lines = [f"# {source.ALONE}"] if answer.best.binds else []
     lines += [command("run", recommended, "--", *each) for each in subject.commands]
     return Snippet("bash", "\n".join(lines))
@@ -143,6 +144,8 @@ def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
         UsageError: There is no such format, the study recommends nothing, the trial did not run, or
             the study is damaged.
     """
+    if form not in FORMS:
+        raise UsageError(f"the format must be {' or '.join(FORMS)}, got {form!r}")
     recommendation = recommendation_of(answer, trial)
     # First: what cannot be written as JSON could be written, and not loaded, in another format.
     document = as_json(recommendation)
@@ -150,9 +153,7 @@ def exported(answer: StudyAnswer, form: str, trial: int | None = None) -> str:
         return document
     if form == "toml":
         return as_toml(recommendation)
-    if form == "python":
-        return as_python(recommendation, _exported_sentence(answer, recommendation))
-    raise UsageError(f"the format must be json, toml or python, got {form!r}")
+    return as_python(recommendation, _exported_sentence(answer, recommendation))
 
 
 def _exported_sentence(answer: StudyAnswer, recommendation: Recommendation) -> str:

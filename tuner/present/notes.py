@@ -33,10 +33,9 @@ def trial_notes(answer: StudyAnswer) -> dict[int, str]:
 def study_note(answer: StudyAnswer) -> str:
     """The verdict, the lines to paste, every configuration, and how it was measured."""
     parts = [f"**{_plain(verdict_sentence(answer))}**"]
-    if mark := _misleading_mark(answer):
-        parts.append(mark)
+    parts += filter(None, [_misleading_mark(answer), _misleading_importance(answer)])
     trials = trials_of(answer)
-    cells = [(str(line.row.trial), *line.cells, line.outcome) for line in trials.lines]
+    cells = [(str(line.row.trial), *line.cells, line.outcome_told) for line in trials.lines]
     headings = [column.heading for column in trials.columns]
     parts.append(_table(["trial", *headings, "outcome"], cells))
     parts += map(_plain, [*why_sentences(answer), *advice_of(answer)])
@@ -61,7 +60,7 @@ def _trial_note(answer: StudyAnswer, line: TrialLine, misleading: str | None) ->
     is_answer = ": the answer" if line.is_best else ": not the answer" if misleading else ""
     parts = [
         f"## {_plain(row.label)}{is_answer}",
-        _folded(f"{how}{line.outcome}: {row.failure}") if row.failure else line.outcome,
+        _folded(f"{how}{line.outcome}: {row.failure}") if row.failure else line.outcome_told,
         misleading,
         _table(["number", "value"], facts) if facts else None,
         _folded(row.diagnosis, names=True) if row.diagnosis else None,
@@ -80,12 +79,27 @@ def _marked_trial(answer: StudyAnswer) -> int | None:
 def _misleading_mark(answer: StudyAnswer) -> str | None:
     """What to think of the trial that the dashboard calls the best, if it is not the answer."""
     marked, best = _marked_trial(answer), answer.best_trial
-    if answer.interrupted or best is None or marked in (None, best):
+    # While a search is not finished, no trial is, and none is marked.
+    if answer.interrupted or marked in (None, best):
         return None
     extreme = "highest" if answer.objective.maximize else "lowest"
+    answered = f"The answer is trial {best}, by the comparison within blocks."
+    if best is None:
+        answered = "No configuration is recommended: that needs a comparison within blocks."
     return (
-        f"The dashboard marks trial {marked} as the best because its value is the {extreme}. The "
-        f"answer is trial {best}, by the comparison within blocks."
+        f"The dashboard marks trial {marked} as the best because its value is the {extreme}. "
+        f"{answered}"
+    )
+
+
+def _misleading_importance(answer: StudyAnswer) -> str | None:
+    """What to think of what the dashboard calls the importance of knobs, where it shows any."""
+    if len({dimension for row in answer.rows for dimension in row.config.values}) < 2:
+        return None
+    where = " Knobs, below, is from the blocks." if knobs_of(answer) else ""
+    return (
+        "The dashboard takes the importance of a parameter from one value per trial, also of few "
+        f"blocks. It is no part of the answer.{where}"
     )
 
 

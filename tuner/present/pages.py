@@ -19,6 +19,7 @@ from tuner.present.tables import (
     changes_of,
     front_of_answer,
     knobs_of,
+    numbers_first,
     outcomes_note,
     ratio_note,
     trials_of,
@@ -58,7 +59,7 @@ def report_html(answer: StudyAnswer, figures: Sequence[DrawnFigure]) -> str:
         continuing=continuing(answer),
         why=_side_by_side(why_of(answer)),
         figures=figures,
-        trials_note=f"{ratio_note(answer) or ''} {outcomes_note(answer)} A blank number was not "
+        trials_note=f"{ratio_note(answer) or ''} {outcomes_note(answer)} Another blank was not "
         "measured.",
         failures=[row for row in answer.rows if row.failure],
         failures_note=_failures_note(answer),
@@ -89,7 +90,7 @@ def _of_all_pages(answer: StudyAnswer) -> dict[str, Any]:
         "advice": advice_of(answer),
         "sentences": sentences_of(answer),
         "front": front_of_answer(answer),
-        "trials": trials_of(answer),
+        "trials": numbers_first(trials_of(answer)),
         "snippet": snippet_of(answer),
     }
 
@@ -115,6 +116,11 @@ def prose(text: str) -> Markup:
     return Markup(_WHOLE.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
+def breakable(name: str) -> Markup:
+    """A name, escaped, that a narrow column may break where its words end."""
+    return Markup(re.sub("[_.]", r"\g<0><wbr>", str(escape(printable(name)))))
+
+
 def prose_with_names(text: str) -> Markup:
     """`prose`, in which the names of functions are code."""
     return Markup(marked_names(str(prose(text)), lambda name: f"<code>{name}</code>"))
@@ -137,6 +143,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=_seen,
     )
+    environment.filters["breakable"] = breakable
     environment.filters["prose"] = prose
     environment.filters["prose_with_names"] = prose_with_names
     return environment

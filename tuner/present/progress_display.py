@@ -20,7 +20,15 @@ from tuner.present.terminal import Terminal
 from tuner.present.text_table import cut_in_middle
 from tuner.searching.progress_reports import Observer, Silent, Snapshot, Stage, report_stage
 from tuner.study.records import Phase
-from tuner.text import UNTOLD, duration, plural, three_digits, times_cell
+from tuner.text import (
+    STARTING,
+    UNTOLD,
+    duration,
+    plural,
+    progress_bar,
+    three_digits,
+    times_cell,
+)
 
 _PHASES: dict[Phase, str] = {
     "calibration": "calibrating",
@@ -32,6 +40,8 @@ _JOINT = " · "
 _LEAST_NAME = 8
 _MOST_AHEAD = 4
 """More configurations that are ahead together are counted, not named."""
+_WIDE, _BAR = 80, len(progress_bar(0.0).split()[0])
+"""Columns in which a bar has room, and how many it takes; half of them have room for per cent."""
 _EVENTS = 5
 """The events that a notebook shows below the line: the last ones."""
 
@@ -127,13 +137,24 @@ def _groups(snapshot: Snapshot) -> list[_Part]:
     return [_Part(f"groups {', '.join(told)}")]
 
 
+def stage_line(stage: Stage) -> str:
+    """`setting up: a short trace · 58s left`."""
+    left = [] if stage.remaining_s is None else [f"{duration(stage.remaining_s)} left"]
+    return _JOINT.join([stage.text, *left])
+
+
+def _bar(remaining_s: float | None, budget_s: float) -> str:
+    """How much of the budget is spent; empty where that is not known."""
+    return progress_bar(1 - remaining_s / budget_s) if remaining_s is not None and budget_s else ""
+
+
 class LiveProgress:
     """An observer that keeps one line up to date, below the events."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         # No refresh thread: nothing may run during a measurement.
-        self._live = Live(Text("starting"), console=console, transient=True, auto_refresh=False)
+        self._live = Live(Text(STARTING), console=console, transient=True, auto_refresh=False)
 
     def __enter__(self) -> Self:
         self._live.start(refresh=True)
@@ -144,11 +165,17 @@ class LiveProgress:
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Redraw the line."""
-        self.on_stage(snapshot_line(snapshot, self._console.width))
+        done, width = _bar(snapshot.remaining_s, snapshot.budget_s), self._console.width
+        if width < _WIDE:
+            done = done[_BAR + 1 :] if width >= _WIDE / 2 else ""
+        self._draw(done + snapshot_line(snapshot, width - len(done)))
 
-    def on_stage(self, stage: str) -> None:
+    def on_stage(self, stage: Stage) -> None:
         """Redraw the line."""
-        self._live.update(Text(stage, overflow="ellipsis", no_wrap=True), refresh=True)
+        self._draw(_bar(stage.remaining_s, stage.budget_s) + stage_line(stage))
+
+    def _draw(self, line: str) -> None:
+        self._live.update(Text(line, overflow="ellipsis", no_wrap=True), refresh=True)
 
     def on_event(self, message: str) -> None:
         """Print the event above the line."""
@@ -179,30 +206,33 @@ class PlainProgress:
 
     def on_stage(self, stage: Stage) -> None:
         """Print the stage."""
-        self.on_event(stage)
+        self.on_event(stage_line(stage))
 
 
 class NotebookProgress:
     """Keeps one output of a notebook's cell up to date, and removes it at the end."""
 
     def __init__(self, display: Any) -> None:
-        self._handle = display({"text/plain": "starting"}, raw=True, display_id=True)
+        self._handle = display({"text/plain": STARTING}, raw=True, display_id=True)
         self._line = ""
         self._events: list[str] = []
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """Redraw."""
-        self.on_stage(snapshot_line(snapshot))
+        self._draw(_bar(snapshot.remaining_s, snapshot.budget_s) + snapshot_line(snapshot))
 
     def on_event(self, message: str) -> None:
         """Show the event below the line."""
         self._events = [*self._events, message][-_EVENTS:]
-        self.on_stage(self._line)
+        self._draw(self._line)
 
-    def on_stage(self, stage: str) -> None:
+    def on_stage(self, stage: Stage) -> None:
         """Redraw."""
-        self._line = stage
-        self._show("\n".join([stage, *(f"  {event}" for event in self._events)]))
+        self._draw(_bar(stage.remaining_s, stage.budget_s) + stage_line(stage))
+
+    def _draw(self, line: str) -> None:
+        self._line = line
+        self._show("\n".join([line, *(f"  {event}" for event in self._events)]))
 
     def remove(self) -> None:
         """Leave nothing behind."""

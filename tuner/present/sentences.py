@@ -267,21 +267,21 @@ def _clause(answer: StudyAnswer, group: list[PassedOver]) -> str:
             return f"{who} {look} {better}, which is not shown where so many are compared"
     by = ""
     if not several and first.paired is not None and first.paired.ratio.is_told:
-        by = f" ({ends(first.paired.ratio)} times)"
+        by = f" ({ends(first.paired.ratio)} times as {fast(answer)})"
     preferred = ""
     if first.preference is not None:
         preferred = f", and {answer.best} {PREFERENCES[first.preference]}"
     if first.reason == "not-told-apart":
-        return f"{who} {look} as {fast(answer)} as {answer.best}{by}{preferred}"
+        return f"{who} cannot be told apart from {answer.best}{by}{preferred}"
     are = "are" if several else "is"
     return f"{who} {are} less than {epsilon(answer)} {better}{by}{preferred}"
 
 
 def tied_sentence(answer: StudyAnswer) -> str | None:
-    """What else is as fast, as far as measured; None if nothing is."""
+    """What else is about as fast, as far as measured; None if nothing is."""
     if answer.best is None or not answer.tied:
         return None
-    tied = f"Tied with the best, within {epsilon(answer)} as far as measured"
+    tied = f"Within {epsilon(answer)} of the best, as far as measured"
     return f"{tied}: {named(answer.tied)}."
 
 

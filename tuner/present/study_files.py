@@ -1,27 +1,32 @@
 """The files that tell a study's answer: table, recommendation, report, figures, `answer.json`.
 
-`answer.json` has a study as it is shown and listed, to be read without Optuna and pandas. A session
-removes it as it begins and writes it at its end, so it is never older than the storage.
+`answer.json` has a study as it is shown, listed and exported, to be read without Optuna and pandas.
+A session removes it as it begins and writes it at its end, so it is never older than the storage.
 """
 
 import json
+import re
+import shlex
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tuner.errors import UsageError
-from tuner.files import read_bounded, written_atomically
+from tuner.files import read_bounded, shown, written_atomically
 from tuner.present.terminal import Summary
 from tuner.study.file_lock import holder_of
-from tuner.study.folder import StudyFolder, folder_of, names_in
+from tuner.study.folder import STUDIES, StudyFolder, folder_of, names_in
 
 if TYPE_CHECKING:
     from tuner.study.answer import Contender, StudyAnswer
     from tuner.trace.model.trace import Trace
 
-ANSWER_FORMAT = 2
+ANSWER_FORMAT = 3
+_ANYWHERE = StudyFolder(Path("/=:=study"))
+"""Stands in a kept summary for the study's folder, which may be moved, or seen from elsewhere."""
 
 State = Literal["finished", "running", "interrupted"]
 
@@ -29,6 +34,7 @@ State = Literal["finished", "running", "interrupted"]
 def write_answer(answer: "StudyAnswer") -> None:
     """Write `trials.csv`, `answer.json`, and `recommended.json` of a study that is finished."""
     from tuner.json_text import json_of
+    from tuner.present.how_to_use import FORMS, exported
     from tuner.present.summary import summary_of
     from tuner.present.tables import write_trials_csv
     from tuner.recommended.building import write_recommended
@@ -46,8 +52,8 @@ def write_answer(answer: "StudyAnswer") -> None:
         # This session ends here, though it still holds the lock by which it would be running.
         "listed": entry_of(answer, "interrupted" if answer.interrupted else "finished"),
         "document": answer.to_json(),
-        "summary": summary_of(answer)._asdict(),
-        "seen_from": _seen_from(files),
+        "summary": summary_of(replace(answer, files=_ANYWHERE))._asdict(),
+        "exports": {} if answer.best is None else {f: exported(answer, f) for f in FORMS},
     }
     files.manifest.add(files.answer)
     with written_atomically(files.answer) as partial:
@@ -125,14 +131,16 @@ def entry_of(answer: "StudyAnswer", state: State) -> dict[str, Any]:
 
 
 class KeptAnswer(NamedTuple):
-    """What `answer.json` says, which `list --json`, `show --json` and `show` print."""
+    """What `answer.json` says, which `list`, `show` and `export` print."""
 
     folder: StudyFolder
     listed: dict[str, Any]
     document: dict[str, Any]
-    summary: Summary
-    is_seen_from_here: bool
-    """Whether the paths in `summary` are right in the current folder, as the study is named now."""
+    summary: Summary | None
+    """With its paths as the current folder sees them; None where a shell would have to quote one.
+    """
+    exports: dict[str, str]
+    """What is recommended, by the name of the format; empty where nothing is."""
 
 
 def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
@@ -147,8 +155,8 @@ def kept_answer(folder: StudyFolder) -> KeptAnswer | None:
             folder=folder,
             listed={**content["listed"], "folder": str(folder.root)},
             document=content["document"],
-            summary=Summary(**content["summary"]),
-            is_seen_from_here=content["seen_from"] == _seen_from(folder),
+            summary=_seen_from_here(content["summary"], content["listed"]["study"], folder),
+            exports=content["exports"],
         )
         return found if names_in(folder.database) == [found.listed["study"]] else None
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
@@ -167,5 +175,12 @@ def find_kept_answer(reference: str, out: Path | None) -> KeptAnswer | None:
     return found if found and (out is None or found.listed["study"] == reference) else None
 
 
-def _seen_from(folder: StudyFolder) -> list[str]:
-    return [str(Path.cwd()), str(folder.root)]
+def _seen_from_here(kept: dict[str, Any], study: str, folder: StudyFolder) -> Summary | None:
+    here = shown(folder.root)
+    if shlex.quote(here) != here:
+        return None
+    anywhere = f"/?{_ANYWHERE.root.name}"  # in the folder / it is named without the slash
+    is_usual = folder.root.absolute() == (STUDIES / study).absolute()
+    text = re.sub(f" --out {anywhere}", "", json.dumps(kept)) if is_usual else json.dumps(kept)
+    # What a shell need not quote, JSON need not either.
+    return Summary(**json.loads(re.sub(anywhere, here, text)))

@@ -132,7 +132,8 @@ def _verdict(answer: StudyAnswer) -> Part:
 def trials_part(answer: StudyAnswer) -> Part:
     """The table of all trials, the fastest first, with every column."""
     found = trials_of(answer)
-    return _table(found.columns, found.lines, range(len(found.lines)))
+    lines = [each._replace(outcome=each.outcome_told) for each in found.lines]
+    return _table(found.columns, lines, range(len(lines)))
 
 
 def _few_trials(answer: StudyAnswer, most: int = _MOST_ROWS) -> Part:

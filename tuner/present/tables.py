@@ -67,8 +67,15 @@ class TrialLine(NamedTuple):
 
     row: TrialRow
     cells: Sequence[str]
-    outcome: str
     is_best: bool
+    outcome: str
+    why_open: str
+    """Why it is not known whether it is behind; empty where it is."""
+
+    @property
+    def outcome_told(self) -> str:
+        """The outcome, with why that is open."""
+        return f"{self.outcome}: {self.why_open}" if self.why_open else self.outcome
 
 
 class TrialsTable(NamedTuple):
@@ -83,10 +90,20 @@ def trials_of(answer: StudyAnswer) -> TrialsTable:
     columns = [*_knob_columns(answer.rows), *_number_columns(answer)]
     cells = zip(*(column.cells for column in columns), strict=True)
     lines = [
-        TrialLine(row, texts, _outcome(answer, row), row.trial == answer.best_trial)
+        TrialLine(row, texts, row.trial == answer.best_trial, *_outcome(answer, row))
         for row, texts in zip(answer.rows, cells, strict=True)
     ]
     return TrialsTable(columns, lines)
+
+
+def numbers_first(table: TrialsTable) -> TrialsTable:
+    """The table as a page has it: what a phone shows of it begins with the objective."""
+    first = [
+        place for place, each in enumerate(table.columns) if each.of == "number" and each.short
+    ]
+    places = [*first, *(place for place in range(len(table.columns)) if place not in first)]
+    lines = [each._replace(cells=[each.cells[place] for place in places]) for each in table.lines]
+    return TrialsTable([table.columns[place] for place in places], lines)
 
 
 def _knob_columns(rows: Sequence[TrialRow]) -> Iterator[Column]:
@@ -130,7 +147,8 @@ def _against(answer: StudyAnswer, row: TrialRow) -> str:
     ratio, blocks = row.against_baseline
     if _is_far_off(row):
         return f"much {faster_or_slower(answer)[ratio.estimate < 1]}, {_TIMES[blocks]}"
-    return interval_cell(ratio)
+    cell = interval_cell(ratio)
+    return "" if cell == "?" else cell
 
 
 def _is_far_off(row: TrialRow) -> bool:
@@ -150,8 +168,8 @@ def ratio_note(answer: StudyAnswer) -> str | None:
         f"Times as {fast(answer)}: as {baseline_name(answer)}, with the {confidence(answer)} "
         "interval, from the blocks that measured both."
     )
-    if "?" in cells:
-        said += f" ?: {UNTOLD}."
+    if "" in cells:
+        said += f" Blank: {UNTOLD}, or not compared."
     if any(cell.startswith("about ") for cell in cells):
         said += " about: without an interval, as it was not compared with all others at once."
     if far_off := [row for row in answer.rows if _is_far_off(row)]:
@@ -170,29 +188,29 @@ def _seen(answer: StudyAnswer, row: TrialRow) -> str:
     return f"{value} (steps {three_digits(steps.p5)} to {three_digits(steps.p95)})"
 
 
-def _outcome(answer: StudyAnswer, row: TrialRow) -> str:
-    """One word for a row."""
+def _outcome(answer: StudyAnswer, row: TrialRow) -> tuple[str, str]:
+    """One word for a row, and why it is open, if it is."""
     if row.broken and not row.does_less:
-        return "infeasible"
+        return "infeasible", ""
     if row.failure is not None:
-        return row.outcome
+        return row.outcome, ""
     if row.trial == BASELINE:
-        return "baseline"
+        return "baseline", ""
     if row.trial == answer.best_trial:
-        return "cheaper" if answer.verdict == "tie" else "best"
+        return "cheaper" if answer.verdict == "tie" else "best", ""
     if not row.samples:
-        return "left-out"
+        return "open", "in no block"
     if answer.interrupted:
-        return "measured"
+        return "open", "no verdict yet"
     if row.tied_with_best:
-        return "tied"
-    return "open" if row.trial in answer.not_excluded else "behind"
+        return "open", "near the best"
+    return ("open", "too few blocks") if row.trial in answer.not_excluded else ("behind", "")
 
 
 _OUTCOMES = (
-    "Tied: within epsilon of the best, as far as measured. Open: it may be better than the best. "
-    "Behind: it is not. Left-out: it was in no block. Cheaper: as good as the "
-    "baseline, and recommended. Infeasible: it breaks a limit."
+    "Open: it may be as good as the best, or better. Behind: it is not. Near the best: within "
+    "epsilon of it, as far as measured. Cheaper: as good as the baseline, and recommended. "
+    "Infeasible: it breaks a limit."
 )
 
 

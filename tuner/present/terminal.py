@@ -152,7 +152,7 @@ def files_line(folder: "StudyFolder") -> Part:
         folder.recommended, folder.trials_csv, folder.figures, folder.traces, folder.failures,
         folder.database,
     )  # fmt: skip
-    names = ", ".join(path.name for path in others if path.exists())
+    names = ", ".join(path.name for path in others if path.exists()) or "nothing"
     report = f"Report: {root / folder.report.name}\n" if folder.report.exists() else ""
     return line(f"{report}In {root}: {names}")
 

@@ -14,6 +14,7 @@ from tuner.plan.program_spec import Subject
 from tuner.plan.study_plan import StudyPlan
 from tuner.searching.calibrating import TRACED_FACTOR
 from tuner.searching.fitting import Fit, fit_of, pair_worlds
+from tuner.searching.progress_reports import Telling
 from tuner.searching.runner import TRACED_TIME_S, Runner, numbers_in, patterns_of, scratch_folder
 from tuner.searching.searched_space import Notify, numbers_of_intra_op_threads, with_share
 from tuner.study.folder import StudyFolder
@@ -101,7 +102,7 @@ def plan_of(draft: PlanDraft, launcher: Launcher) -> StudyPlan:
 
 def inspect(
     draft: PlanDraft, launcher: Launcher, claim: Claim, known: StudyStore | None, spent_s: Spent,
-    elsewhere: StudyFolder, notify: Notify,
+    elsewhere: StudyFolder, notify: Notify, tell: Telling,
 ) -> tuple[StudyPlan, Facts]:  # fmt: skip
     """Run what is tuned, as far as that is worth its time; its plan, as far as no trace widens it.
 
@@ -113,9 +114,12 @@ def inspect(
         spent_s: What setting up has taken so far.
         elsewhere: Gets the files of worlds until there is a study.
         notify: Gets what is compared, in a sentence.
+        tell: Gets what is done.
     """
     if draft.program is None:
+        tell("importing torch and the workload")
         plan = plan_of(draft, launcher)
+        tell("a short trace")
         facts = Facts(subject=plan.subject, chooses_space=draft.chooses_space)
         return plan, replace(facts, traced=_traced_workload(facts, plan, launcher))
     if known is not None:
@@ -126,24 +130,28 @@ def inspect(
     asks = known is None or bool(known.noted(NEEDED_S))
     trace = elsewhere.traces / "as-it-is.json" if known is None else None
     try:
-        facts = _run_as_it_is(draft, launcher, claim, spent_s if asks else None, trace)
+        facts = _run_as_it_is(draft, launcher, claim, spent_s if asks else None, trace, tell)
     finally:
         claim.keep_first_run()
     plan = draft.finish(facts.subject)
     notify(f"comparing the {plan.objective.label}{plan.subject.why_compared(plan.objective)}")
     if known is None:
+        tell("a trace of the program")
         facts = _with_trace(plan, facts, trace, launcher, spent_s, elsewhere)
     return plan, facts
 
 
 def _run_as_it_is(
-    draft: PlanDraft, launcher: Launcher, claim: Claim, spent_s: Spent | None, trace: Path | None
-) -> Facts:
+    draft: PlanDraft, launcher: Launcher, claim: Claim, spent_s: Spent | None, trace: Path | None,
+    tell: Telling,
+) -> Facts:  # fmt: skip
     """Run a program as it is until another run is not worth its time, where that is asked; a later
     one is traced to a file, if that can be."""
     assert isinstance(launcher, InspectsPrograms), "a launcher of workloads was given a program"
     facts: Facts | None = None
+    tell("a first run of the program, as it is")
     for seen in launcher.inspect(draft, claim.place.folder.first_run, trace):
+        tell("another run of the program, as it is")
         subject = with_share(seen.subject, draft.launching)
         facts = facts or Facts(subject=subject, chooses_space=draft.chooses_space)
         facts = replace(facts, subject=subject)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from tuner.decide.statistics import Interval
 from tuner.plan.config import Config
@@ -53,6 +53,7 @@ class Snapshot:
     ahead_value: float | None  # the best value, in the objective's unit
     unit: str
     remaining_s: float
+    budget_s: float  # of which so much remains
     until_clear: bool = False  # whether the time that remains need not be spent
     looks: int = 0
     compared: Compared | None = None  # None before the first look
@@ -69,7 +70,12 @@ class Observer(Protocol):
         """Something worth a line: a configuration failed or was eliminated, or a phase began."""
 
 
-Stage = Literal["setting up", "drawing"]  # what a search does before and after it measures
+class Stage(NamedTuple):
+    """What a search does before and after it measures."""
+
+    text: str
+    remaining_s: float | None = None  # of the budget; None where that is not known
+    budget_s: float = 0.0
 
 
 @runtime_checkable
@@ -84,6 +90,20 @@ def report_stage(observer: Observer, stage: Stage) -> None:
     """Notify an observer of a stage, if it is a StageObserver."""
     if isinstance(observer, StageObserver):
         observer.on_stage(stage)
+
+
+Telling = Callable[[str], None]
+"""Says what a search does as it sets up."""
+
+
+def telling(observer: Observer, budget_s: float | None, spent_s: Callable[[], float]) -> Telling:
+    """Has an observer know what is done to set up, and how much of the budget is left."""
+
+    def tell(what: str) -> None:
+        left = () if budget_s is None else (max(0.0, budget_s - spent_s()), budget_s)
+        report_stage(observer, Stage(f"setting up: {what}", *left))
+
+    return tell
 
 
 class Silent:
@@ -178,6 +198,7 @@ class ProgressReporter:
                 ahead_value=log.value(ahead[0]) if ahead else None,
                 unit=plan.objective.unit,
                 remaining_s=max(0.0, self._budget.remaining_s),
+                budget_s=self._budget.total_s,
                 until_clear=plan.measuring.until_clear,
                 looks=len(log.looks),
                 compared=self._compared if phase == "race" else None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from tuner.errors import InterruptedSearchError, LauncherError, UsageError
@@ -16,7 +17,7 @@ from tuner.searching.exploring import explore, measure_both_goals
 from tuner.searching.inspecting import inspect, plan_of
 from tuner.searching.measurer import Measurer
 from tuner.searching.parallel import ParallelMeasurer
-from tuner.searching.progress_reports import Observer, report_stage
+from tuner.searching.progress_reports import Observer, Stage, Telling, report_stage, telling
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
@@ -144,18 +145,14 @@ class Presenter:
     notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
 
 
-_KEPT = "everything measured is kept, and"
-
-
 class SearchStopped(InterruptedSearchError):  # noqa: N818 - an ending, not an error
     """The search was stopped from outside; `answer` is the answer so far."""
 
-    def __init__(self, answer: StudyAnswer) -> None:
+    def __init__(self, answer: StudyAnswer, log: WriteAheadLog) -> None:
         self.answer = answer
-        super().__init__(
-            f"interrupted after {plural(answer.blocks, 'block')}; {_KEPT} this continues it: "
-            f"{resume_command(answer)}"
-        )
+        kept = "everything measured is kept, and this continues it: "
+        what = log.kept if log.is_lost else f"{kept}{resume_command(answer)}"
+        super().__init__(f"interrupted after {plural(answer.blocks, 'block')}; {what}")
 
 
 def search(
@@ -193,21 +190,31 @@ def search(
         raise UsageError.of_request(draft.problems)
     notify, name = observer.on_event, draft.study_name
     place = StudyPlace.named(name, storage=draft.storage, out=draft.out)
-    retry = Retry(str(place.address), WriteAheadLog(place.folder, name), notify)
+    retry = Retry(str(place.address), place.write_ahead_log(), notify)
     place = place._replace(address=replace(place.address, retry=retry))
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
+        retry.write_ahead_log.has_begun = claim.resumes
         # It takes a while to find out about a workload or a program: not for nothing.
-        report_stage(observer, "setting up")
+        since_start = partial(_since, started_s, clock)
+        # What earlier sessions have spent is known later.
+        budget_s = None if claim.resumes else draft.measuring.budget_s
+        tell = telling(observer, budget_s, since_start)
+        tell("the launcher starts")
         with scratch_folder() as elsewhere:
-            begun = _begin(draft, launcher, claim, notify, lambda: clock() - started_s, elsewhere)
+            begun = _begin(draft, launcher, claim, notify, tell, since_start, elsewhere)
+        retry.write_ahead_log.has_begun = True
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
-        budget_s = begun.runner.plan.measuring.budget_s
-        budget = Budget(budget_s, begun.store.elapsed_s, started_s, clock)
+        total_s = begun.runner.plan.measuring.budget_s
+        budget = Budget(total_s, begun.store.elapsed_s, started_s, clock)
         retry.left_s = lambda: budget.remaining_s
         measurer = measurer_for(begun.runner, begun.store, observer, budget)
         return _measure(measurer, begun.first, retry, presenter)
+
+
+def _since(started_s: float, clock: Callable[[], float]) -> float:
+    return clock() - started_s
 
 
 class _Begun(NamedTuple):
@@ -219,7 +226,7 @@ class _Begun(NamedTuple):
 
 
 def _begin(
-    draft: PlanDraft, launcher: Launcher, claim: Claim, notify: Notify,
+    draft: PlanDraft, launcher: Launcher, claim: Claim, notify: Notify, tell: Telling,
     since_start: Callable[[], float], elsewhere: StudyFolder,
 ) -> _Begun:  # fmt: skip
     """Find out about what is tuned, and create the study, or open it where it is resumed."""
@@ -231,9 +238,10 @@ def _begin(
         return earlier_s + since_start()
 
     draft = draft_here(draft, known.plan().space if known else None, notify)
-    plan, facts = inspect(draft, launcher, claim, known, spent_s, elsewhere, notify)
+    plan, facts = inspect(draft, launcher, claim, known, spent_s, elsewhere, notify, tell)
     plan, forecasts = widened(draft, plan, facts, spent_s, notify)
     here, runner = environment_with(launcher), Runner(plan, launcher, place.folder)
+    tell("the baseline's first world")
     if claim.resumes:
         store = resume_study(place, plan, here, notify)
         first = go_on(runner, facts, store, spent_s, notify)
@@ -256,25 +264,24 @@ def _measure(
     except KeyboardInterrupt:
         retry.stop()
         answer = answer_of(measurer.store, measurer.log)
-        _write(answer, measurer, presenter)
-        raise SearchStopped(answer) from None
+        _write(answer, measurer, presenter, retry)
+        raise SearchStopped(answer, retry.write_ahead_log) from None
     except LauncherError as error:
-        raise LauncherError(
-            f"{error}; {_KEPT} the same command with --resume continues it"
-        ) from error
-    _write(answer, measurer, presenter)
+        going_on = retry.write_ahead_log.going_on("that is over")
+        raise LauncherError(f"{error}. {going_on}") from error
+    _write(answer, measurer, presenter, retry)
     return answer
 
 
-def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter) -> None:
+def _write(answer: StudyAnswer, measurer: Measurer, presenter: Presenter, retry: Retry) -> None:
     """Write an answer to its files; it is not lost if a page cannot be written."""
     presenter.write_answer(answer)
-    report_stage(measurer.observer, "drawing")
+    report_stage(measurer.observer, Stage("drawing"))
     try:
         presenter.write_report(answer)
         measurer.store.publish(*presenter.notes(answer))
     except KeyboardInterrupt:
-        raise SearchStopped(answer) from None
+        raise SearchStopped(answer, retry.write_ahead_log) from None
     except Exception as error:
         measurer.observer.on_event(
             f"the report could not be written: {type(error).__name__}: {error}; "

@@ -71,7 +71,10 @@ def locked_file(path: Path, reason: str, *, keep: Callable[[], bool]) -> Iterato
     UsageError if it cannot be made, or, for the `reason`, if another process holds the lock."""
     with os.fdopen(_locked(path, reason), "wb", buffering=0) as file:
         try:
-            file.write(str(Holder.here()).encode())
+            try:
+                file.write(str(Holder.here()).encode())
+            except OSError as error:  # the disk is full
+                raise _not_locked(path, error) from None
             yield
         finally:
             # A folder that can no longer be reached keeps the file, unlocked.
@@ -91,7 +94,7 @@ def _locked(path: Path, reason: str) -> int:
         except FileNotFoundError:
             continue  # its folder was removed meanwhile
         except OSError as error:
-            raise UsageError(f"cannot lock {path}: {error.strerror or error}") from None
+            raise _not_locked(path, error) from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -105,6 +108,10 @@ def _locked(path: Path, reason: str) -> int:
                 return file
         os.close(file)
     raise UsageError(f"cannot lock {path}: it is removed again and again")
+
+
+def _not_locked(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot lock {path}: {error.strerror or error}")
 
 
 def _holder(file: int) -> Holder | None:

@@ -1,7 +1,6 @@
 """Where a study keeps its files: the one place that knows their names, and the list of them."""
 
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -9,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from tuner.errors import UsageError
-from tuner.files import shown, written_atomically
+from tuner.files import check_writable, shown, written_atomically
 from tuner.plan.config import Config
 from tuner.study.file_lock import locked_file
+from tuner.text import did_you_mean
 
 STUDIES = Path("studies")  # where a search puts a study's folder unless it is given another folder
 MANIFEST = "study.manifest"
@@ -34,6 +34,32 @@ def folder_of(reference: str) -> "StudyFolder | None":
         named = named.parent
     folders = (StudyFolder(STUDIES / reference), StudyFolder(named)) if reference else ()
     return next((each for each in folders if each.database.is_file() or each.is_begun), None)
+
+
+def known_folder(reference: str) -> Path:
+    """The folder of a study, as `folder_of` finds it; UsageError if it is not there."""
+    if (found := folder_of(reference)) is not None:
+        if found.database.is_file():
+            return found.root
+        raise UsageError(
+            f"the search of {reference} failed before its first world, as "
+            f"{shown(found.first_run)} tells: give its whole command again"
+        )
+    known = [folder.name for folder in studies_in(STUDIES)]
+    tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
+    raise UsageError(
+        f"there is no study {reference!r}{tail}. Give the name of a study in {STUDIES.resolve()} "
+        "or the path of its folder. One that was searched with --storage URL needs that again"
+    )
+
+
+def is_there_already(name: str, where: object, *, is_usual: bool) -> str:
+    """What to say of a study in the way of a new one."""
+    elsewhere = "--study" if is_usual else "--study with another --out"
+    return (
+        f"there is a study {name} in {where} already: --resume continues it, --overwrite deletes "
+        f"it first, another {elsewhere} keeps it"
+    )
 
 
 def begun_in(folder: Path) -> "list[StudyFolder]":
@@ -228,9 +254,7 @@ class StudyFolder:
     def check_writable(self) -> None:
         """UsageError unless files can be made here. Leaves nothing behind."""
         try:
-            nearest = next(each for each in (self.root, *self.root.parents) if each.exists())
-            with tempfile.TemporaryFile(dir=nearest):
-                pass
+            check_writable(self.root)
         except OSError as error:
             reason = error.strerror or error
             raise UsageError(f"cannot write the study folder {self.root}: {reason}") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.errors import UsageError
 from tuner.plan.draft import PlanDraft, asked_draft, changed, draft_plan, given
-from tuner.study.folder import StudyFolder
+from tuner.study.folder import StudyFolder, known_folder
 
 
 def asked_or_resumed_draft(asked: Mapping[str, Any], *, resume: bool) -> PlanDraft:
@@ -20,10 +20,6 @@ def asked_or_resumed_draft(asked: Mapping[str, Any], *, resume: bool) -> PlanDra
 
 def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
     """The plan of the study that the keys name, with what else they say on top."""
-    # Late: what is mistyped in a new search does not wait for Optuna.
-    from tuner.study.storage.address import place_of
-    from tuner.study.storage.opening import is_half_made, load_study
-
     name, storage = asked.get("name"), asked.get("storage")
     out = None if asked.get("out") is None else Path(asked["out"])
     if name is None and out is not None and storage is not None:
@@ -33,6 +29,12 @@ def _resumed_draft(asked: Mapping[str, Any]) -> PlanDraft:
             "name the study to resume, or what it tunes: --resume --study NAME, or the command of "
             "its search with --resume"
         )
+    if storage is None and out is None:
+        known_folder(str(name))
+    # Late: what is mistyped does not wait for Optuna.
+    from tuner.study.storage.address import place_of
+    from tuner.study.storage.opening import is_half_made, load_study
+
     place = place_of(str(out)) if name is None else place_of(name, storage=storage, out=out)
     if is_half_made(place.address):
         raise UsageError(

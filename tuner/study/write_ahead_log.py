@@ -1,5 +1,6 @@
 """The write-ahead log of a study: each world is on disk before the storage is asked to take it."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tuner.errors import UsageError
-from tuner.files import written_atomically
+from tuner.files import OWNERS, make_folder, shown, written_atomically
 from tuner.study.folder import StudyFolder
 from tuner.study.records import Record
 
@@ -19,10 +20,12 @@ _RESERVE_BYTES = 1 << 20
 class WriteAheadLog:
     """The worlds that a study's storage has not taken yet: JSON lines, in a file that holds their
     place, so that a full disk loses nothing. The first line counts them; the rest is from earlier.
+    The `database` is the file that has all others; None: a server has them.
     """
 
-    def __init__(self, folder: StudyFolder, study: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: StudyFolder, study: str, database: Path | None = None) -> None:
+        self._folder, self._database = folder, database
+        self.has_begun = True  # whether there is a study, which can be gone on with
         self.path = folder.unsaved  # where it is, while there is something in it
         self._head = {"format": _FORMAT, "study": study}
         self._pending: tuple[Record, ...] = ()
@@ -30,8 +33,19 @@ class WriteAheadLog:
         self._problem: str | None = None
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the database is gone, by whoever has removed it or its folder."""
+        # Where a folder may not be looked into, nothing is known to be gone.
+        return self.has_begun and self._database is not None and not _may_exist(self._database)
+
+    @property
     def kept(self) -> str:
         """What becomes of the measurements while the storage is away, without the end."""
+        if not self.has_begun:
+            return "The study has not begun, and holds nothing"
+        if self.is_lost:
+            assert self._database is not None
+            return f"{shown(self._database)} is gone, and with it what was measured"
         if self._problem is not None:
             return (
                 f"What was measured last cannot be kept in {self.path} either ({self._problem}). "
@@ -39,6 +53,12 @@ class WriteAheadLog:
             )
         last = f", the last of it in {self.path}" if self._pending else ""
         return f"Everything measured is kept{last}"
+
+    def going_on(self, when: str) -> str:
+        """`kept`, and what goes on with it, and when."""
+        when = "If it comes back" if self.is_lost else f"When {when}"
+        how = "with --resume continues it" if self.has_begun else "begins it"
+        return f"{self.kept}. {when}, the same command {how}"
 
     @contextmanager
     def reserved(self) -> Iterator[None]:
@@ -108,6 +128,10 @@ class WriteAheadLog:
         content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         self._bytes, self._problem = len(content), None
         try:
+            if self.is_lost:
+                # Whoever has removed the folder does not want it back; or its disk is away.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            make_folder(self._folder.root, OWNERS)
             if (reserve := self._folder.reserve).exists():
                 _write_through(reserve, content)
                 reserve.replace(self.path)
@@ -116,6 +140,13 @@ class WriteAheadLog:
                     _write_through(partial, content)
         except OSError as error:
             self._problem = error.strerror or str(error)
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _write_through(path: Path, content: bytes) -> None:

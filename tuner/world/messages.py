@@ -117,6 +117,7 @@ _FROM_PROGRAMS = {
     "started": _facts(""),
     "imported": _facts("modules:texts environment:variables"),
     "hook-failed": _facts("error:any-text"),
+    "warned": _facts("warning:any-text"),
     "rendezvous": _facts("url:text rank:rank world_size:rank? no_listener:flag"),
     "init_rpc": _facts(
         "name:text rank:rank world_size:rank? role:text backend:text num_worker_threads:size? "

@@ -4,6 +4,7 @@ and what it leaves: what its processes printed, bounded, and which failures are 
 import ctypes
 import os
 import re
+import resource
 import shutil
 import signal
 from collections.abc import Hashable, Sequence
@@ -31,6 +32,9 @@ _KEEP_SIZE_AND_PUNCH_HOLE = 3
 _libc = ctypes.CDLL(None, use_errno=True)
 _EVIDENCE = re.compile(r"; see \S+$")
 _NUMBER = re.compile(r"\d[\d.,]*")
+_TOO_MANY_FILES = re.compile("too many open files", re.IGNORECASE)
+_USUAL_FILES = 1024
+"""The limit of open files nearly everywhere."""
 
 
 @dataclass
@@ -200,9 +204,33 @@ def _gauges(states: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def about_open_files(said: str, *, in_init: bool) -> str:
+    """That a process had too many open files, as `said` of it, or may have had them where it failed
+    as RPC started: the end of a sentence; empty if neither is so."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _TOO_MANY_FILES.search(said):
+        return f"; it had too many open files: raise their limit, ulimit -n, which is {limit} here"
+    if in_init and limit != resource.RLIM_INFINITY and limit < _USUAL_FILES:
+        return f"; the limit of open files may be too low: ulimit -n is {limit} here"
+    return ""
+
+
+def _with_open_files(failure: Failure, captured: Sequence[Path]) -> Failure:
+    """The failure; its message names the limit of open files where that is or may be the cause."""
+    if failure.failure not in ("init-failed", "crashed"):
+        return failure
+    said = [failure.message, failure.detail]
+    for file in captured:
+        with suppress(OSError):
+            said.append(head_and_tail(file).decode(errors="replace"))
+    files = about_open_files("\n".join(said), in_init=failure.failure == "init-failed")
+    return failure.model_copy(update={"message": f"{failure.message}{files}"})
+
+
 def with_evidence(failure: Failure, order: WorldOrder, captured: Sequence[Path]) -> Failure:
     """Keep these files of a failed world, those that are not empty, where its order names a folder.
     The message of what is returned says where to look, or why nothing could be kept."""
+    failure = _with_open_files(failure, captured)
     if (folder := order.failure_folder) is None:
         return failure
     where = order.folder_called or f"{folder.parent.name}/{folder.name}"

@@ -32,14 +32,21 @@ def shipped_catalogue() -> list[CatalogueEntry]:
 
 def mistakes_of(draft: PlanDraft) -> list[str]:
     """What is wrong with a draft for a workload, as far as is known without importing it."""
+    is_local = draft.launching.launcher == "local"  # elsewhere there are other files
+    if draft.program is not None and is_local:
+        # Late: most requests name no program.
+        from tuner.world.command.running import check_commands
+
+        try:
+            check_commands(draft.program.commands)
+        except UsageError as error:
+            return [*(error.problems or [str(error)]), *draft.problems]
     if not draft.workload:
         return list(draft.problems)
     entries = {entry.name: entry for entry in shipped_catalogue()}
     if (entry := entries.get(draft.workload)) is None:
-        from workloads.naming import unknown_workload
-
-        found = [] if ":" in draft.workload else [unknown_workload(draft.workload, list(entries))]
-        return [*found, *draft.problems]
+        own = _own_mistakes(draft, list(entries)) if is_local or ":" not in draft.workload else []
+        return [*own, *draft.problems]
     if mistakes := _option_mistakes(entry, draft.options):
         return [*mistakes, *draft.problems]
     if draft.problems:
@@ -49,6 +56,15 @@ def mistakes_of(draft: PlanDraft) -> list[str]:
             return list(error.problems) or [str(error)]
     named = [*draft.space.dimensions, *draft.named_baseline.values]
     return [*draft.problems, *(unknown_roles(named, list(entry.roles)) if entry.roles else [])]
+
+
+def _own_mistakes(draft: PlanDraft, shipped: list[str]) -> list[str]:
+    from workloads.naming import unknown_workload
+    from workloads.unimported import mistakes_in_source
+
+    if ":" not in draft.workload:
+        return [unknown_workload(draft.workload, shipped)]
+    return knobs_meant(mistakes_in_source(draft.workload, draft.options), draft.options)
 
 
 def _option_mistakes(entry: CatalogueEntry, given: Mapping[str, object]) -> list[str]:

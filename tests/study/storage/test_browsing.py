@@ -11,7 +11,7 @@ from wsgiref.util import setup_testing_defaults
 
 import optuna
 import pytest
-from optuna.storages import InMemoryStorage
+from optuna.storages import InMemoryStorage, RDBStorage
 
 from testing.cheap_studies import cheaply
 from testing.fakes import FakeLauncher
@@ -76,6 +76,11 @@ def test_a_study_is_served_from_its_own_storage(changeable: StudyPlace) -> None:
     for path, method in (("note", "PUT"), ("", "DELETE"), ("rename", "POST")):
         assert ask(site, f"/api/studies/1/{path}".rstrip("/"), method, note).status == 405
     assert ask(study_site(changeable), "/api/studies/1").json() == detail
+    # Nor does it write by itself.
+    kept = changeable.folder.database.read_bytes()
+    for path in ("", "/api/studies", "/api/studies/1", "/api/studies/1/param_importances"):
+        ask(study_site(changeable), path or site.page)
+    assert changeable.folder.database.read_bytes() == kept
 
 
 def test_a_copy_shows_what_the_study_shows(places: list[StudyPlace]) -> None:
@@ -106,6 +111,15 @@ def comparable(shown: Any) -> Any:
         own = ("trial_id", "study_id", "version")
         return {key: comparable(value) for key, value in shown.items() if key not in own}
     return shown
+
+
+def test_trials_are_copied_by_one_query_not_one_each(
+    places: list[StudyPlace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("get_trial", "get_trial_id_from_study_id_trial_number"):
+        monkeypatch.setattr(RDBStorage, name, Mock(side_effect=AssertionError(name)))
+    copies = copies_site(places)
+    assert (copies.names, copies.problems) == (("one", "two"), ())
 
 
 def test_the_measurements_are_not_copied(places: list[StudyPlace]) -> None:

@@ -3,8 +3,10 @@
 import os
 import pwd
 import re
+import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import threading
 import time
@@ -158,6 +160,67 @@ def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) ->
     assert f"Everything measured is kept, the last of it in {out}/unsaved.jsonl" in said
     (disk / "filling").unlink()
     goes_on(out, launcher.worlds - 1)
+
+
+def test_a_disk_that_is_full_at_the_start_is_told_in_a_line(disk: Path) -> None:
+    out = disk / "one"
+    search(out, Losing())
+    before = len(records_of(out))
+    fill(disk)
+    told = r"cannot lock \S+search.lock: No space left on device$"
+    for changes in ({"resume": True, "max_blocks": 8}, {"overwrite": True}):
+        with pytest.raises(UsageError, match=told):
+            search(out, Losing(), **changes)
+    with pytest.raises(UsageError, match=told):
+        search(disk / "two", Losing())
+    (disk / "filling").unlink()
+    assert len(records_of(out)) == before
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_folder_that_was_removed_is_not_said_to_be_kept(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    said = lost(out, Losing(happens=lambda: shutil.rmtree(out)))
+    assert f"{out}/study.db is gone, and with it what was measured. If it comes back" in said
+    assert "is kept" not in said
+    assert not out.exists()
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_a_folder_that_comes_back_is_its_owners(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+
+    def replace() -> None:
+        """As a trace that is written then would."""
+        shutil.rmtree(out)
+        (out / "traces").mkdir(parents=True)
+
+    lost(out, Losing(happens=replace))
+    assert stat.filemode(out.stat().st_mode) == "drwx------"
+
+
+@pytest.mark.usefixtures("short_waits")
+def test_an_interrupt_after_the_folder_was_removed_does_not_say_that_all_is_kept(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "one"
+
+    def remove() -> None:
+        shutil.rmtree(out)
+        raise KeyboardInterrupt
+
+    said = lost(out, Losing(happens=remove))
+    assert "is gone, and with it what was measured" in said
+    assert not out.exists()
+
+
+def test_a_storage_that_goes_before_the_study_begins_has_kept_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    log = StudyPlace.named("one", out=out).write_ahead_log()
+    log.has_begun = False
+    assert log.going_on("it is back") == (
+        "The study has not begun, and holds nothing. When it is back, the same command begins it"
+    )
 
 
 @pytest.mark.usefixtures("short_waits")

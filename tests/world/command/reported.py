@@ -38,6 +38,7 @@ def events_of(rank: int) -> list[dict[str, Any]]:
         {"kind": "hook-failed", "error": "RuntimeError('no')"},
         {"kind": "rendezvous", "url": "env://", "rank": rank, "world_size": 2,
          "no_listener": False},
+        {"kind": "warned", "warning": "UserWarning: this use is deprecated"},
         {"kind": "imported", "modules": ["numpy", "torch.optim"], "environment": {"LANG": "C"}},
         {"kind": "init_rpc", **facts, "backend": "TENSORPIPE", **options,
          "cuda_devices": 0},

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tuner.plan.config import Config
 from tuner.world.command.order import HOOK, ORDER_VARIABLE, HookOrder
+from tuner.world.command.program_channel import ProgramChannel
 
 WHOLE = json.loads(HookOrder(config=Config.of({}), reports=Path("nowhere")).to_json())
 
@@ -56,3 +58,29 @@ def test_the_program_runs_whatever_the_variable_holds(order: str, problem: str) 
     assert err.startswith("rpc-tuner: the hook does not work here: ")
     assert problem in err
     assert (err.count("\n"), err.count("\x1b")) == (1, 0)
+
+
+def test_what_pytorch_deprecates_in_its_own_code_is_reported_and_not_printed(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "torch" / "distributed"
+    folder.mkdir(parents=True)
+    (folder / "old.py").write_text(
+        "import warnings\nwarnings.warn('this use is deprecated')\nwarnings.warn('take care')"
+    )
+    code = f"import sys, warnings; sys.path.append({str(folder)!r}); import old\n"
+    code += "warnings.warn('mine is deprecated')"
+    for says, told in ((False, ["UserWarning: this use is deprecated"]), (True, [])):
+        reports = tmp_path / f"reports-{says}"
+        reports.mkdir()
+        order = HookOrder(config=Config.of({}), reports=reports, say=says)
+        with closing(ProgramChannel(reports)) as channel:
+            done = subprocess.run(
+                [sys.executable, "-c", code], env=order.environment(os.environ),
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert [*channel.report().warned] == told
+        assert "UserWarning: take care" in done.stderr
+        assert "UserWarning: mine is deprecated" in done.stderr
+        # Who runs a program with a configuration sees all that it prints.
+        assert ("this use is deprecated" in done.stderr) == says

@@ -19,7 +19,10 @@ END = ProgramEnd(
 WARNING = "[W1123 17:00:00.123456789 ProcessGroupGloo.cpp:516] Warning: Unable to resolve hostname"
 
 
-@pytest.mark.parametrize("warning", [WARNING, f"[rank0]:{WARNING}"])
+PYTHONS = "/venv/lib/torch/distributed/c10d.py:3500: UserWarning: This usage is deprecated"
+
+
+@pytest.mark.parametrize("warning", [WARNING, f"[rank0]:{WARNING}", WARNING[1:], PYTHONS])
 def test_warnings_of_torch_do_not_hide_what_a_program_says(warning: str) -> None:
     """They are told where there is nothing else."""
     output = f"loading\n{warning}\n\nValueError: no such file\n{warning}\n"

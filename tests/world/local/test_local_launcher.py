@@ -36,6 +36,7 @@ from tuner.world.local import processes
 from tuner.world.local.local_launcher import LocalLauncher
 from tuner.world.measurement import Failure
 from tuner.world.postmortem import PARENT_GONE
+from tuner.world.rank.entry import _settle_in
 
 pytestmark = pytest.mark.world
 
@@ -132,6 +133,31 @@ def test_a_process_whose_forkserver_is_gone_has_no_exit_code_of_its_own() -> Non
         os.kill(lost.pid or 0, signal.SIGKILL)
         processes.end_process(by_itself)
         processes.end_process(lost)
+
+
+def _sleep() -> None:
+    _settle_in(Path.cwd())
+    time.sleep(100.0)
+
+
+def test_ctrl_c_while_a_forkserver_imports_is_for_the_command_alone() -> None:
+    """It would print a traceback of what it imports. Processes that it starts take Ctrl-C again."""
+
+    def blocks(pid: int | None) -> bool:
+        status = Path(f"/proc/{pid}/status").read_text()
+        blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
+        return bool(int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+
+    process = processes.start_process(None, _sleep)
+    try:
+        assert blocks(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
+        assert not blocks(os.getpid())
+        until = time.monotonic() + 30.0
+        while blocks(process.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not blocks(process.pid)
+    finally:
+        processes.end_process(process)
 
 
 def test_an_interruption_waits_until_a_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ import sqlalchemy
 import sqlalchemy.exc
 
 from tuner.errors import DamagedStorageError, UsageError
-from tuner.files import shown
-from tuner.study.folder import STUDIES, StudyFolder, folder_of, studies_in
+from tuner.study.folder import STUDIES, StudyFolder, known_folder, studies_in
 from tuner.study.storage.retry import Retry, is_away, reason_of, retried
+from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import did_you_mean
 
 # A connection that breaks is explained by a sentence, not by a traceback of the pool's.
@@ -196,6 +196,10 @@ class StudyPlace(NamedTuple):
             return cls(StudyAddress.in_file(folder.database, name), folder)
         return cls(StudyAddress(storage, name, in_own_folder=False), folder)
 
+    def write_ahead_log(self) -> WriteAheadLog:
+        """What keeps each world until the storage has it."""
+        return WriteAheadLog(self.folder, self.address.name, self.address.sqlite_file)
+
 
 def _shown(url: str) -> tuple[str, list[str]]:
     """A storage URL without its passwords, wherever these stand, and they."""
@@ -223,7 +227,7 @@ def place_of(reference: str, *, storage: str | None = None, out: Path | None = N
     """Where a study is, by its name or the path of its folder, and what its search was given;
     UsageError if it is not there."""
     if storage is None:
-        return _in_folder(out or _folder_of(reference), None if out is None else reference)
+        return _in_folder(out or known_folder(reference), None if out is None else reference)
     place = StudyPlace.named(reference, storage=storage, out=out)
     if reference not in (names := place.address.names()):
         tail = did_you_mean(reference, names) if names else "; it holds none"
@@ -251,22 +255,6 @@ def earlier_studies(place: StudyPlace) -> Iterator[StudyPlace]:
     for each in sorted(written_s, key=written_s.__getitem__, reverse=True):
         with suppress(UsageError):
             yield from places_in(each)
-
-
-def _folder_of(reference: str) -> Path:
-    if (found := folder_of(reference)) is not None:
-        if found.database.is_file():
-            return found.root
-        raise UsageError(
-            f"the search of {reference} failed before its first world, as "
-            f"{shown(found.first_run)} tells: give its whole command again"
-        )
-    known = [folder.name for folder in studies_in(STUDIES)]
-    tail = did_you_mean(reference, known) if known else f"; the folder {STUDIES} holds none"
-    raise UsageError(
-        f"there is no study {reference!r}{tail}. Give the name of a study in {STUDIES.resolve()} "
-        "or the path of its folder. One that was searched with --storage URL needs that again"
-    )
 
 
 def _in_folder(folder: Path, name: str | None) -> StudyPlace:

@@ -2,31 +2,30 @@
 and the web server for them, which only this machine can reach."""
 
 import copy
+import re
 import socketserver
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import optuna
 import optuna_dashboard
 from optuna.storages import BaseStorage, InMemoryStorage
-from optuna.trial import Trial
-from optuna_dashboard import get_note
 
 from tuner.errors import UsageError
 from tuner.study.storage.address import StudyPlace
-from tuner.study.storage.artifacts import SeveralFolders, WholeFiles, put_note
+from tuner.study.storage.artifacts import SeveralFolders, WholeFiles
 from tuner.study.storage.opening import load_study
-from tuner.study.storage.trials import RECORD_KEY
+from tuner.study.storage.trials import RECORD_KEY, trials_of
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-_NOTE_KEYS = "dashboard:"  # notes are kept by the ids of trials, which differ in a copy
+_NOTE_OF_TRIAL = re.compile(r"dashboard:(\d+):(.*)", re.DOTALL)
+"""Where the study has the note of a trial, by the trial's id, which differs in a copy."""
 _REFUSED = b'{"reason": "the dashboard only shows: it changes no study"}'
 HOST = "127.0.0.1"
 USUAL_PORT = 8080
@@ -97,26 +96,22 @@ def copy_study(place: StudyPlace, into: BaseStorage, name: str) -> None:
         trials = source.get_trials(deepcopy=False)
         source_id = storage.get_study_id_from_name(address.name)
         attributes = storage.get_study_system_attrs(source_id)
-        id_of = partial(storage.get_trial_id_from_study_id_trial_number, source_id)
-        notes = [get_note(Trial(source, id_of(trial.number))) for trial in trials]
-        study_note = get_note(source)
+        ids = {str(each.trial_id): each.number for each in trials_of(storage, source_id)}
     made = optuna.create_study(storage=into, study_name=name, direction=source.direction)
     made_id = into.get_study_id_from_name(name)
-    for key, value in attributes.items():
-        if not key.startswith(_NOTE_KEYS):
-            into.set_study_system_attr(made_id, key, value)
     for key, value in source.user_attrs.items():
         made.set_user_attr(key, value)
     for trial in map(copy.copy, trials):
-        attributes = trial.system_attrs
         trial.system_attrs = {
-            key: attributes[key] for key in attributes if not key.startswith(RECORD_KEY)
-        }
+            key: value for key, value in trial.system_attrs.items()
+            if not key.startswith(RECORD_KEY)
+        }  # fmt: skip
         made.add_trial(trial)
-    put_note(made, study_note)
-    for number, note in enumerate(notes):
-        trial_id = into.get_trial_id_from_study_id_trial_number(made_id, number)
-        put_note(Trial(made, trial_id), note)
+    for key, value in attributes.items():
+        if note := _NOTE_OF_TRIAL.match(key):
+            trial_id = into.get_trial_id_from_study_id_trial_number(made_id, ids[note[1]])
+            key = f"dashboard:{trial_id}:{note[2]}"
+        into.set_study_system_attr(made_id, key, value)
 
 
 class _Handler(WSGIRequestHandler):

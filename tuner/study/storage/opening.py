@@ -5,7 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tuner.files import OWNERS, limit_to_folder, make_folder
 from tuner.plan.config import Config
 from tuner.plan.measuring import Measuring
 from tuner.plan.study_plan import StudyPlan
+from tuner.study.folder import is_there_already
 from tuner.study.records import Sampling
 from tuner.study.storage.address import StudyAddress, StudyPlace
 from tuner.study.storage.store import StudyStore
@@ -87,6 +88,7 @@ def claimed(place: StudyPlace, *, resume: bool, overwrite: bool) -> Iterator[Cla
 def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
     """Add what helps to the error of a damaged study, or of a folder that cannot be written."""
     root = place.folder.root
+    inode = root.stat().st_ino
     try:
         yield
     except DamagedStorageError as error:
@@ -98,11 +100,18 @@ def _adding_what_helps(place: StudyPlace) -> Iterator[None]:
         is_ours = root.absolute() in named.parents
         if error.errno not in _FULL and not (is_ours and error.errno in _SEALED):
             raise
+        retry = place.address.retry
+        kept = retry.write_ahead_log if retry else place.write_ahead_log()
         raise StorageLostError(
             f"the search ends here: the study folder {root} cannot be written "
-            f"({os.strerror(error.errno)}). Everything measured is kept. When it can be written, "
-            "the same command with --resume continues it"
+            f"({os.strerror(error.errno)}). "
+            f"{kept.going_on('it can be written')}"
         ) from error
+    finally:
+        # Removed meanwhile, it may have been made again by who writes a trace there.
+        with suppress(OSError):
+            if root.stat().st_ino != inode:
+                root.chmod(OWNERS)
 
 
 def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
@@ -119,7 +128,6 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
     half_made = exists and not overwrite and is_half_made(address)
     where = folder.root if address.in_own_folder else address
     is_usual = folder == StudyPlace.named(name).folder
-    elsewhere = "--study" if is_usual else "--study with another --out"
     owners = [owner] if owner else names if address.in_own_folder else []
     others = [each for each in owners if each != name]
     is_known = owners or (overwrite and folder.manifest.path.is_file())
@@ -131,8 +139,7 @@ def _claim(place: StudyPlace, *, resume: bool, overwrite: bool) -> Claim:
             "resume: without --resume the same command begins one"),
         (half_made and not resume, f"the study {name} in {where} was not created completely and "
             "holds nothing: --resume or --overwrite begins it anew"),
-        (exists and not resume and not overwrite, f"there is a study {name} in {where} already: "
-            f"--resume continues it, --overwrite deletes it first, another {elsewhere} keeps it"),
+        (exists and not resume and not overwrite, is_there_already(name, where, is_usual=is_usual)),
         (others, f"the folder {folder.root} holds the study {', '.join(others[:1])}; give {name} "
             "another --out"),
         (unknown, f"the folder {folder.root} holds files that no study wrote "

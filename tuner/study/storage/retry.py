@@ -122,6 +122,8 @@ class Retry:
         """Ask again until the storage answers; `error` is what it said."""
         began_s = time.monotonic()
         limit_s = 0.0 if self._is_at_end else max(LEAST_S, min(MOST_S, self.left_s()))
+        if self.write_ahead_log.is_lost:
+            limit_s = min(LEAST_S, limit_s)  # what was removed does not come back
         if limit_s:
             self._notify(
                 f"the storage {self._storage} does not answer ({reason_of(error)}): waiting for "
@@ -143,8 +145,8 @@ class Retry:
         waited = f", and did not within {duration(waited_s)}" if limit_s else ""
         self._end = StorageLostError(
             f"the search ends here: the storage {self._storage} does not answer "
-            f"({reason_of(error)}){waited}. {self.write_ahead_log.kept}. When the storage is back, "
-            "the same command with --resume continues it"
+            f"({reason_of(error)}){waited}. "
+            f"{self.write_ahead_log.going_on('the storage is back')}"
         )
         raise self._end from error
 

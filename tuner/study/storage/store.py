@@ -31,7 +31,6 @@ from tuner.study.storage.trials import (
     trials_of,
     values_of,
 )
-from tuner.study.write_ahead_log import WriteAheadLog
 from tuner.text import plural
 from tuner.world.environment import Environment
 from tuner.world.measurement import Failure, Measurement
@@ -54,8 +53,8 @@ class StudyStore:
         self.folder = place.folder
         # The URL of the storage, without a password; None where it is in the folder.
         self.storage_elsewhere = None if place.address.in_own_folder else str(place.address)
-        retry, log = place.address.retry, WriteAheadLog(place.folder, study.study_name)
-        self._write_ahead_log = retry.write_ahead_log if retry else log
+        retry = place.address.retry
+        self._write_ahead_log = retry.write_ahead_log if retry else place.write_ahead_log()
         self._notify = notify
         self._study = study
         self._storage = place.address.storage

@@ -59,6 +59,7 @@ class Collector:
             ranks=tuple(sorted(ranks, key=lambda rank: (rank.rank, rank.init_ns))),
             processes=len(processes),
             problems=tuple(problem for process in processes for problem in process.problems),
+            warned=tuple(dict.fromkeys(each for process in processes for each in process.warned)),
             unmet=tuple(process.unmet for process in processes if process.unmet is not None),
             init_failure=min(last, default=None),
             other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
@@ -75,6 +76,7 @@ class _Process:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.warned: list[str] = []
         self.counts: list[Message] = []
         self.began_ns = 0
         self.name = ""
@@ -104,6 +106,8 @@ class _Process:
             case "hook-failed":
                 error = shortened(message["error"])
                 self.problems.append(f"the hook failed in process {message['pid']}: {error}")
+            case "warned":
+                self.warned.append(shortened(message["warning"]))
             case "count":
                 self.counts.append(message)
             case "exit" | "gone":

@@ -26,7 +26,9 @@ from tuner.world.messages import Message
 from tuner.world.postmortem import RankRecord, deadlock, ending, gauges, was_killed
 
 _TAIL_LINES = 40
-_WARNING_OF_TORCH = re.compile(r"(\[rank\d+\]:)?\[[IW]\d{4} \d\d:\d\d:\d\d")
+_WARNING_OF_TORCH = re.compile(
+    r"(\[rank\d+\]:)?\[?[IW]\d{4} \d\d:\d\d:\d\d|\S*/torch/\S+\.py:\d+: \w*Warning: "
+)
 _ANOTHER_PORT = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
 
@@ -133,7 +135,8 @@ def _failure(end: ProgramEnd, request: ProgramRequest, metric: float | None) -> 
     ended = f"it ended after {three_digits(end.run_s)} s"
     if not end.report.ranks:
         codes = ", ".join("ended by us" if code is None else str(code) for code in end.exit_codes)
-        return failed("init-failed", f"{ended} with exit code {codes}{end.report.why_no_rank}")
+        why = end.report.why_no_rank(has_ended_well=True)
+        return failed("init-failed", f"{ended} with exit code {codes}{why}")
     if missing := end.report.why_missing():
         return failed("init-failed", missing)
     if overridden := next(filter(None, (rank.overridden for rank in end.report.ranks)), ""):

@@ -27,7 +27,7 @@ from tuner.world.command.running import exit_code, started
 from tuner.world.descendants import descendants
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.live_world import MOST_HAND_OVER_S
-from tuner.world.postmortem import deadlock, starvation
+from tuner.world.postmortem import about_open_files, deadlock, starvation
 
 HAND_OVER_S = 3.0
 """What ranks get to begin to hand over that outlive the command which started them."""
@@ -240,12 +240,12 @@ def _await(
 
 def _why_not(report: ProgramReport, ran_s: float, code: int) -> str:
     ended = f"the program ended after {three_digits(ran_s)} s with exit code {code}"
-    if report.init_failure is not None:
-        return f"{ended}: {report.init_failure.text}"
+    if (failure := report.init_failure) is not None:
+        return f"{ended}: {failure.text}{about_open_files(failure.error, in_init=True)}"
     if not report.ranks:
-        return f"{ended}{report.why_no_rank}"
+        return f"{ended}{report.why_no_rank(has_ended_well=code == 0)}"
     others = [rank for rank in report.ranks if rank.backend != "TENSORPIPE"]
     if others:
         uses = f"{first_of([rank.name for rank in others], 3)} uses the agent {others[0].backend}"
         return f"{uses}: only TensorPipe's calls can be recorded"
-    return "no rank could be recorded"
+    return f"no rank could be recorded{about_open_files('', in_init=True)}"

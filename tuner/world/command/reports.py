@@ -14,7 +14,7 @@ _MOST_RANKS = 10_000
 """The largest world whose missing ranks are named: a program may say any number."""
 _MOST_NAMED = 8
 _REACH = ("it reaches every Python but one that is started with -S, -I or -E, or with an "
-          "environment of its own")  # fmt: skip
+          "environment of its own, as after os.environ.clear()")  # fmt: skip
 _KNOBS = ("num_worker_threads", "rpc_timeout", "transports", "channels", "intra_op_threads",
           "switch_interval", "cpu_binding")  # fmt: skip
 
@@ -163,6 +163,8 @@ class ProgramReport:
     """Python processes that the hook reached."""
     problems: tuple[str, ...]
     """Why the hook did not work in a process, each as a sentence."""
+    warned: tuple[str, ...] = ()
+    """What PyTorch warned of in its own code, each once."""
     unmet: tuple[Rendezvous, ...] = ()
     """Of processes that did not come to start an agent."""
     init_failure: InitFailure | None = None
@@ -282,14 +284,15 @@ class ProgramReport:
         """Each rank once, as it was started last; in order of rank."""
         return list({rank.rank: rank for rank in self.ranks}.values())
 
-    @property
-    def why_no_rank(self) -> str:
+    def why_no_rank(self, *, has_ended_well: bool) -> str:
         """Why no rank is known, to follow how the program ended; empty if one is."""
         if self.ranks:
             return ""
         if not self.processes:
             return f", and the hook reached none of its processes: {_REACH}"
         what = f": {waiting}" if (waiting := self.waiting()) else " and never called init_rpc"
+        if has_ended_well and not waiting:
+            what += f", as far as the hook sees: {_REACH}"
         return "; ".join([what, *self.problems])
 
     def why_missing(self, without: str = "", hint: str = "") -> str:

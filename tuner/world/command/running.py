@@ -71,8 +71,11 @@ def run_program(
 def check_commands(commands: Sequence[Sequence[str]]) -> None:
     """UsageError unless every command can be started; it says what helps."""
     problems = []
-    for name, *_ in commands:
+    for name, *arguments in commands:
         if shutil.which(name) is not None:
+            script = _script_of(name, arguments)
+            if script.endswith(".py") and not Path(script).exists():
+                problems.append(f"there is no file {script}")
             continue
         why = "is no file, and no command on the PATH"
         if Path(name).is_file():
@@ -81,6 +84,19 @@ def check_commands(commands: Sequence[Sequence[str]]) -> None:
         problems.append(f"{name!r} {why}")
     if problems:
         raise UsageError.about("the program", problems)
+
+
+def _script_of(name: str, arguments: Sequence[str]) -> str:
+    """What Python runs as its script; empty if that is another thing, or is no Python."""
+    words = iter(arguments if Path(name).name.startswith("python") else ())
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word[-1] in "cm" and not word.startswith("--"):
+            break
+        if word in ("-X", "-W", "--check-hash-based-pycs"):
+            next(words, None)
+    return ""
 
 
 @contextmanager

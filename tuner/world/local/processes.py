@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -90,7 +90,9 @@ def _start(process: ForkServerProcess) -> None:
     with _starting, _without_main_module():
         timer.start()
         try:
-            with _own_import_path():
+            # It changes the mask of signals where it has to start.
+            resource_tracker.ensure_running()
+            with _own_import_path(), _without_ctrl_c():
                 forkserver.ensure_running()
             # One that is started by half has nothing to read, and prints a traceback.
             _uninterrupted(process.start)
@@ -189,6 +191,17 @@ def _without_main_module() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Block Ctrl-C for a forkserver that starts now, which would print a traceback of what it
+    imports; it is for the command alone. Who is forked from it takes it again (`entry.py`)."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -66,6 +66,7 @@ def _settle_in(folder: Path) -> None:
     process starts. A session would distort the measurement: the kernel shares CPU time among
     sessions first (autogroup), so a peer that polls would take a whole CPU from one that works."""
     os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked in the forkserver
     signal_with_parent(signal.SIGKILL)
     keep_orphans()
     # The forkserver is to end with the launcher, whatever holds this process's descriptors.

@@ -134,11 +134,29 @@ def install(text: str) -> None:
     order = _read(text)
     reports = Reports(order["channel"], order["learn"])
     reports.send("started")
+    if not order["say"]:
+        _take_warnings(reports)
     hook = partial(_hook, order=order, reports=reports)
     if RPC_MODULE in sys.modules:
         hook(sys.modules[RPC_MODULE])
     else:
         sys.meta_path.insert(0, _Finder(hook))
+
+
+def _take_warnings(reports: Reports) -> None:
+    """Report what PyTorch's own code does that is deprecated, in place of printing it: nobody who
+    runs the program can change that, and it stands above what they look for."""
+    import warnings
+
+    show = warnings.showwarning
+
+    def shown(message: Any, category: Any, filename: str, *where: Any, **more: Any) -> None:
+        if "/torch/" in filename and "deprecated" in str(message):
+            reports.send("warned", warning=f"{category.__name__}: {message}")
+        else:
+            show(message, category, filename, *where, **more)
+
+    warnings.showwarning = shown
 
 
 def _read(text: str) -> dict[str, Any]:
