@@ -154,7 +154,7 @@ def test_an_interrupted_search_tells_what_it_knows_a_resumed_one_the_rest(tmp_pa
     out = tmp_path / "study"
     before = search(out, Telling(step_ms=scaling, interrupt_tracing=2))
     assert "Not finished" in get_note(before.study)
-    assert "\n\nmeasured\n\n" in before.note(4)
+    assert "\n\nopen: no verdict yet\n\n" in before.note(4)
     assert set(before.artifacts()) == {"trials.csv"}
     stored, of_four = before.stored(), before.artifacts(4)
     # Killed between the two writes of an upload: the artifact is listed, but its file is not there.
@@ -168,7 +168,7 @@ def test_an_interrupted_search_tells_what_it_knows_a_resumed_one_the_rest(tmp_pa
 
     after = search(out, Telling(step_ms=scaling), resume=True)
     assert "Not finished" not in get_note(after.study)
-    assert "\n\nmeasured\n\n" not in after.note(4)
+    assert "\n\nopen: no verdict yet\n\n" not in after.note(4)
     assert after.artifacts()["trials.csv"] == (out / "trials.csv").read_bytes()
     assert set(after.artifacts()) == {"trials.csv", "recommended.json"}
     assert after.artifacts(4) == of_four
@@ -200,7 +200,7 @@ def test_an_artifact_that_cannot_be_written_costs_the_artifact_only(
     ]
     # Nothing is listed that is not there.
     assert [left.artifacts(threads) for threads in (None, 1, 2, 4, 8)] == [{}] * 5
-    assert "\n\nmeasured\n\n" in left.note(8)
+    assert "\n\nopen: no verdict yet\n\n" in left.note(8)
 
     monkeypatch.setattr(WholeFiles, "write", whole)
     launcher = Telling(step_ms=scaling, fails=failing("crashed", 2))
