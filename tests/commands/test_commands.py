@@ -305,7 +305,7 @@ def test_the_help_of_the_search_is_in_groups(capsys: pytest.CaptureFixture[str])
     ]  # fmt: skip
     # A screen each, at most; every flag is in one of them.
     places = [*map(lines.index, groups), len(lines)]
-    assert all(end - start <= 36 for start, end in itertools.pairwise(places))
+    assert all(end - start <= 40 for start, end in itertools.pairwise(places))
     flags = [line.split()[0] for line in lines if line.startswith("  --")]
     assert len({*flags}) == len(flags) >= len(PLAN_KEYS) + 10
 

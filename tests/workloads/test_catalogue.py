@@ -48,11 +48,12 @@ def test_a_workload_whose_package_is_missing_says_so(monkeypatch: pytest.MonkeyP
          ["device (str, 'cpu'). num_worker_threads is a knob: --space tunes it, --baseline sets it",
           "device (str, 'cpu'). server.num_worker_threads is a knob: --space tunes it",
           "device (str, 'cpu')"]),
-        ("file.py:Echo", {"space": {"threads": [1]}}, ["space: unknown knob 'threads'"]),
+        ("file.py:Echo", {"space": {"threads": [1]}},
+         ["there is no file file.py", "space: unknown knob 'threads'"]),
+        ("package.module:Class", {"space": {"boss.num_worker_threads": [1]}},
+         ["cannot import package.module: ModuleNotFoundError"]),
         # What may be right is not told.
         ("udf", {"options": {"calls": "3", "device": "cuda"}, "space": {"devices": ["0+1"]}}, []),
-        ("file.py:Echo", {"options": {"any": 1}}, []),
-        ("package.module:Class", {"space": {"boss.num_worker_threads": [1]}}, []),
     ],
 )  # fmt: skip
 def test_all_that_is_mistyped_is_told_together(

@@ -133,8 +133,7 @@ _KEYS = (
             default="60s", of_program="5m", in_check=True, may_change=True),
     PlanKey("max_blocks", "measuring", "The most blocks to measure.", "number",
             in_check=True, may_change=True),
-    PlanKey("exhaustive", "measuring", "Race all configurations at once, until the budget is spent."
-            " Default: the best bets first, one after the other, until the answer is certain.",
+    PlanKey("exhaustive", "measuring", "Race all configurations at once, to the end of the budget.",
             "switch", may_change=True),
     PlanKey("epsilon", "measuring", "The smallest difference that matters, such as 5%.",
             default="3%", in_check=True),
