@@ -3,16 +3,16 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from lab.faults.kit.commands import Ended, Running
 from lab.faults.kit.rows import Outcome, Row
 from lab.faults.kit.searches import LONG, SEARCH, SHORT, Sessions, program
+from testing.disks import FILLING, fill, small_disk
 
 _DISK_MB = 16
 _FEW_FILES = 64
@@ -31,39 +31,18 @@ def _judged(ended: Ended, expected: bool) -> Outcome:
     return Outcome(told=f"exit code {ended.code}: {said[:300]}", survived=survived, left=ended.left)
 
 
-@contextmanager
-def _small_disk(folder: Path) -> Iterator[Path]:
-    """A disk of its own; OSError if this user may not make one."""
-    disk = folder / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "none", str(disk)]
-    subprocess.run(mount, check=True, capture_output=True)
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "--lazy", disk], check=True)
-
-
-def _fill(disk: Path) -> None:
-    with (disk / "filling").open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
-
-
 def _full_disk(folder: Path) -> Outcome:
     """A disk that is full as a search is gone on with: a line, and nothing is lost."""
-    with _small_disk(folder) as disk:
+    with small_disk(folder, _DISK_MB) as disk:
         sessions = Sessions(disk, SEARCH)
         sessions.ended(sessions.begin(*SHORT))
-        _fill(disk)
+        fill(disk)
         again = ("--resume", "--study", "udf", "--out", str(sessions.study))
         refused = Running("tuner.search", *again, cwd=folder / "elsewhere").ended()
         lines = refused.stderr.strip().splitlines()
         is_told = len(lines) == 1 and "No space left on device" in lines[0]
         sessions.judge(f"refused: {lines[-1:]}", refused.code == 2 and is_told)
-        (disk / "filling").unlink()
+        (disk / FILLING).unlink()
         return sessions.outcome(sessions.ended(sessions.begin("--max-blocks", "4")))
 
 

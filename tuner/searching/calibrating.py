@@ -35,8 +35,7 @@ def calibrate(measurer: Measurer) -> None:
     end if it failed; what there is no time for beside the fewest blocks that compare the others is
     eliminated. A program's only challenger has its first world in the first block."""
     log = measurer.log
-    is_new = log.calibration(BASELINE) is None and not log.states[BASELINE].never_ran()
-    if is_new and not has_time_for(measurer, 1):
+    if is_new(log) and not has_time_for(measurer, 1):
         return  # Setting up, or a program's run as it is, took it all.
     if (only := _only_challenger(measurer)) is not None:
         measurer.begin("race")
@@ -51,6 +50,11 @@ def calibrate(measurer: Measurer) -> None:
     untried = [trial for trial in log.candidates if log.calibration(trial) is None]
     calibrate_each(measurer, [*by_promise(log, untried), *again])
     _drop_dominated(measurer)
+
+
+def is_new(log: StudyLog) -> bool:
+    """Whether the baseline has had no world yet."""
+    return log.calibration(BASELINE) is None and not log.states[BASELINE].never_ran()
 
 
 def has_time_for(measurer: Measurer, worlds: int) -> bool:

@@ -8,7 +8,7 @@ from tuner.decide.statistics import blocks_needed
 from tuner.plan.config import Config
 from tuner.plan.measuring import WISHED_BLOCKS
 from tuner.searching.beginning import BETS, NAMED
-from tuner.searching.calibrating import calibrate, calibrate_each, has_time_for, why_broken
+from tuner.searching.calibrating import calibrate, calibrate_each, has_time_for, is_new, why_broken
 from tuner.searching.fitting import in_order_of_promise, promise_of
 from tuner.searching.measurer import Measurer
 from tuner.searching.racing import Turn, race
@@ -38,12 +38,10 @@ def take_turns(measurer: Measurer) -> None:
 
 def _has_baseline(measurer: Measurer) -> bool:
     """Whether the baseline has run, so that others can be compared with it."""
-    log = measurer.log
-    is_new = log.calibration(BASELINE) is None and not log.states[BASELINE].never_ran()
-    if is_new and has_time_for(measurer, 1):
+    if is_new(measurer.log) and has_time_for(measurer, 1):
         measurer.begin("calibration")
         calibrate_each(measurer, [BASELINE])
-    return BASELINE in log.runnable
+    return BASELINE in measurer.log.runnable
 
 
 def _beside(log: StudyLog) -> list[int]:
@@ -63,11 +61,12 @@ def _next_bet(measurer: Measurer, had: Collection[Config]) -> Config | None:
         return None
     own = {*plan.baseline.resolved(plan.subject)}
     kept = {*log.configs[reference].resolved(plan.subject)} - own
+    is_named = bool(measurer.store.noted(NAMED))
     found = dict[Config, tuple[bool, int, float]]()
     for config in _untried(measurer):
         promise = promise_of(plan, log.forecasts, config)
         # What is forecast to change nothing is for who has named it.
-        is_known = promise.forecast and (kept or not measurer.store.noted(NAMED))
+        is_known = promise.forecast and (kept or not is_named)
         is_left = promise.kind == 2 and not is_known
         if config not in had and (promise.is_bet or is_left):
             adds = kept <= {*config.resolved(plan.subject)}
@@ -144,12 +143,16 @@ def _is_unseen_due(measurer: Measurer) -> bool:
 
 def _unseen(measurer: Measurer) -> Config | None:
     """The first configuration with a value that no world has had; None where each has had one."""
-    log, subject = measurer.log, measurer.plan.subject
+    log, plan = measurer.log, measurer.plan
     seen = set[object]()
     for config, worlds in zip(log.configs, log.trials, strict=True):
         if worlds.ran or worlds.failures:
-            seen.update(config.resolved(subject))
-    return next((each for each in _untried(measurer) if {*each.resolved(subject)} - seen), None)
+            seen.update(config.resolved(plan.subject))
+    # Asked before each block: most often there is none, and nobody needs the order.
+    if all(seen.issuperset(config.resolved(plan.subject)) for config in plan.candidates()):
+        return None
+    left = (each for each in _untried(measurer) if {*each.resolved(plan.subject)} - seen)
+    return next(left, None)
 
 
 def _try_unseen(measurer: Measurer) -> None:
@@ -163,7 +166,7 @@ def try_next_bets(measurer: Measurer) -> bool:
     """Where nothing that a short budget was to compare can run, or keeps the limits, try what comes
     next, in time; whether something was tried."""
     log, has_tried = measurer.log, False
-    while not log.reaches_all and (_why_no_bet_is_left(log)):
+    while not log.reaches_all and _why_no_bet_is_left(log):
         if why_broken(log) or not has_time_for(measurer, 1):
             break
         config = next(each for each in _untried(measurer) if each not in log.configs)

@@ -10,7 +10,7 @@ import numpy as np
 from tuner.decide.additive import Levels, Points
 from tuner.decide.gains import AnalysedBlocks, Gains
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.decide.ranking import best_measured, dominated, strongest
+from tuner.decide.ranking import DOMINATED_BLOCKS, best_measured, dominated, strongest
 from tuner.decide.statistics import FloatArray, without_spikes
 from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.plan.config import Config, Dimension, varying
@@ -23,7 +23,6 @@ from tuner.world.postmortem import failure_signature
 
 DOMINATED_RATIO = 2.5  # whose first world took so much longer than usual is not measured again
 _ERRORS = 2.0
-FEW_BLOCKS = 4  # with fewer the best by its level may be so by luck
 _AGREES = 1.25  # what is forecast far behind waits if its first world is so many times as long, too
 
 
@@ -145,7 +144,7 @@ def strongest_rival(log: StudyLog) -> int | None:
     shown = strongest(levels, [each for each in rivals if is_shown[each]], cost, epsilon)
     if best is None or shown is None or is_shown[best]:
         return best
-    return best if gains_of(log).so_far(shown).counts[best] >= FEW_BLOCKS else shown
+    return best if gains_of(log).so_far(shown).counts[best] >= DOMINATED_BLOCKS else shown
 
 
 def not_excluded(log: StudyLog, best: int) -> Sequence[int]:

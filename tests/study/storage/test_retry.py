@@ -7,11 +7,10 @@ import shutil
 import signal
 import sqlite3
 import stat
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import TrialState
 
 from testing import made
+from testing.disks import FILLING, fill, small_disk
 from testing.fakes import FakeLauncher
 from testing.postgresql import PASSWORD, Server
 from tests.searching.tuning import Listening
@@ -114,24 +114,12 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root can make a small disk")
-    try:
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(small_disk(tmp_path, 4))
+        except PermissionError as error:
+            pytest.skip(str(error))
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def fill(disk: Path) -> None:
-    """Fill a disk to the last byte."""
-    with (disk / "filling").open("wb", buffering=0) as file:
-        for size in (1 << 16, 1 << 12, 1):
-            with suppress(OSError):
-                while True:
-                    file.write(b"\0" * size)
 
 
 def lock(database: Path) -> sqlite3.Connection:
@@ -158,7 +146,7 @@ def test_a_disk_that_stays_full_ends_the_search_and_loses_nothing(disk: Path) ->
     said = lost(out, launcher)
     assert "disk is full" in said
     assert f"Everything measured is kept, the last of it in {out}/unsaved.jsonl" in said
-    (disk / "filling").unlink()
+    (disk / FILLING).unlink()
     goes_on(out, launcher.worlds - 1)
 
 
@@ -173,7 +161,7 @@ def test_a_disk_that_is_full_at_the_start_is_told_in_a_line(disk: Path) -> None:
             search(out, Losing(), **changes)
     with pytest.raises(UsageError, match=told):
         search(disk / "two", Losing())
-    (disk / "filling").unlink()
+    (disk / FILLING).unlink()
     assert len(records_of(out)) == before
 
 
