@@ -39,7 +39,7 @@ def test_nothing_that_is_said_of_two_knobs_is_wrong(landscape: str) -> None:
 def test_forecasts_choose_what_few_long_worlds_are_spent_on() -> None:
     cell = next(each for each in LONG_CELLS if each.landscape == "curve")
     some = {
-        method: tally(cell, [OF_LONG[method](cell, seed) for seed in range(20)])
+        method: tally(cell, [OF_LONG[method](cell, seed) for seed in range(40)])
         for method in ("tuner", SOONER)
     }
     assert 0 < some["tuner"].favourite < some[SOONER].favourite
