@@ -139,7 +139,7 @@ def test_flags_of_a_search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert search.main(["--workload", "udf", *words]) in (0, 1, 2, 3, 4, 130)
 
     monkeypatch.chdir(tmp_path)
-    for name in ("_answer", "_forecast"):
+    for name in ("_answer", "_dry_run"):
         monkeypatch.setattr(search, name, plan)
     for name in ("_list_workloads", "_check"):
         monkeypatch.setattr(search, name, lambda *arguments: 0)
