@@ -146,10 +146,10 @@ class Discovery:
     def runs(self, longest_s: float) -> Iterator[RunAsItIs]:
         """What the program is by one run, and by two; they get so many seconds."""
         self._until_s = time.monotonic() + longest_s
-        first = self._first_run()
+        first = self._first_warm_run(longest_s) or self._first_run()
         if not first.only_begun:
             spec = self._spec([first])
-            yield self._seen(spec, [first], is_cold=True)
+            yield self._seen(spec, [first], is_cold=not self.starters.is_warm)
             if spec.window_s is not None:
                 self._steady = spec.steady
                 update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
@@ -175,6 +175,22 @@ class Discovery:
             ended = f"a first run was ended after {duration(runs[0].end.run_s)}"
             self.notify(f"{ended}: what would come later is not known")
         yield self._seen(spec, [_in_window(spec, each) for each in runs])
+
+    def _first_warm_run(self, longest_s: float) -> TriedRun | None:
+        """Run it warm at once; None where its files do not say enough for that, or it does not go
+        well: a cold run is to show whether that is its own fault."""
+        if not self.starters.use_begun():
+            return None
+        left_s = self._until_s - time.monotonic()
+        run = self.run(self.request, time.monotonic() + left_s / 2, True)
+        if run.failure is None and self.starters.warm_up(run.learnt or Learnt(), self._until_s):
+            check_backend(run.end)
+            return run
+        self.starters.start_cold(keeps_servers=True)
+        if run.failure is not None and run.failure.failure == "timed-out":
+            # What hangs warm may be quick cold.
+            self._until_s = time.monotonic() + longest_s
+        return None
 
     def _first_run(self, *, learns: bool = True) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt. One

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -17,12 +18,8 @@ from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.warm_starting import (
-    Learnt,
-    WarmProcess,
-    WarmStarter,
-    recognise,
-)
+from tuner.world.command.warm.python_command import named_modules, recognise
+from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
 from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
@@ -82,16 +79,22 @@ class _Servers(ExitStack):
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(
             {**os.environ, **variables}
         )
-        learnt = replace(learnt, environment={**learnt.environment, **variables})
+        if learnt.environment is not None:
+            learnt = replace(learnt, environment={**learnt.environment, **variables})
         for each in self._cold:
             try:
                 warm = WarmStarter(each.command, environment, each.cwd, learnt, prefix=prefix,
-                                   until_s=until_s)  # fmt: skip
+                                   until_s=until_s, beside=self.warm)  # fmt: skip
             except LauncherError as error:
                 note(str(error))
                 self.each.append(each)
             else:
                 self.each.append(self.push(warm))
+
+    @property
+    def warm(self) -> list[WarmStarter]:
+        """Those that have a server."""
+        return [each for each in self.each if isinstance(each, WarmStarter)]
 
     def wait(self, note: Callable[[str], None]) -> dict[str, str]:
         """Wait until all have imported; one that cannot, as `note` is told, starts cold. What each
@@ -150,9 +153,11 @@ class Starters(AbstractContextManager["Starters"]):
         some = "" if count == all_ else f" ({count} of {all_} commands)"
         return f"warm{some}: from a process that has imported the same packages"
 
-    def start_cold(self, *, alone: bool = True) -> None:
-        """From the next run on start the commands as they are, `alone` in a network of its own."""
-        self._end_servers()  # perhaps in another network
+    def start_cold(self, *, alone: bool = True, keeps_servers: bool = False) -> None:
+        """From the next run on start the commands as they are, `alone` in a network of its own. Its
+        servers are kept for later runs alone that are in the same one."""
+        if not keeps_servers:
+            self._end_servers()
         self.each = self._cold(alone=alone)
 
     def _cold(self, *, alone: bool = True) -> Sequence[ColdStarter]:
@@ -171,22 +176,44 @@ class Starters(AbstractContextManager["Starters"]):
         found = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
         return not self._is_always_cold and not any(isinstance(each, str) for each in found)
 
-    def begin(self, until_s: float, learnt: Learnt) -> None:
-        """Have servers import this until a time by `time.monotonic`, while a run goes on: `warm_up`
-        waits for them, where it is the same."""
-        self._end_servers()
-        self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
-        self._servers = _Servers(self._cold())
-        self._import(self._servers, {})
+    def begin(self, until_s: float) -> None:
+        """Where all commands can be started warm, have servers import until a time by
+        `time.monotonic` what the program's files name."""
+        if self.may_be_warm():
+            parts = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
+            named = [named_modules(each, Path.cwd()) for each in parts if not isinstance(each, str)]
+            modules = tuple(dict.fromkeys(chain.from_iterable(named)))
+            self._begin(Learnt(modules=modules, environment=None), until_s)
+
+    def use_begun(self) -> bool:
+        """Start the next runs from the servers that `begin` has begun, where each command has one.
+        """
+        if self._servers is None:
+            return False
+        self._servers.wait(lambda why: None)  # the first run will tell
+        if len(self._servers.warm) == len(self._commands):
+            self.each = self._servers.each
+        return self.is_warm
 
     def warm_up(self, learnt: Learnt, until_s: float) -> bool:
         """From the next run on start each command warm that can be; whether there is one."""
         if self._is_always_cold:
             return False
-        if self._servers is None or self._learnt != learnt:
-            self.begin(until_s, learnt)
+        if self._servers is None or len(self._servers.warm) < len(self._commands):
+            if self._servers is None or learnt != self._learnt:
+                self._begin(learnt, until_s)
+        elif learnt != self._learnt:
+            self._learnt = learnt
+            for each in self._servers.warm:
+                each.learn(learnt, until_s)
         self._await_servers()
         return self.is_warm
+
+    def _begin(self, learnt: Learnt, until_s: float) -> None:
+        self._end_servers()
+        self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
+        self._servers = _Servers(self._cold())
+        self._import(self._servers, {})
 
     def _await_servers(self) -> None:
         assert self._servers is not None
@@ -240,7 +267,7 @@ class Starters(AbstractContextManager["Starters"]):
             return
         self._may_start_again = False
         self._notify(f"{why}; it is started again")
-        self.begin(time.monotonic() + self._longest_s, self._learnt)
+        self._begin(self._learnt, time.monotonic() + self._longest_s)
         self._await_servers()
 
     def cool_down(self, why: str) -> None:

@@ -33,7 +33,7 @@ from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.running import check_commands
-from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
+from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.launcher import RunAsItIs, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
@@ -54,10 +54,8 @@ MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
 _QUESTIONS = 3
 """Two answers in a row prove a deadlock; the last question may not be answered by all yet."""
-# So long before a cold run may be ended, servers begin to import: about as long as that takes.
-IMPORTS_S = 6.0
 # A run as it is gets these shares of the budget: from the first on it ends once its calls have
-# settled, from the second on in any case. A cold one before warm ones ends once calls have begun.
+# settled, from the second on in any case. One that learns for warm ones ends once calls have begun.
 COLD_SHARES, WARM_SHARES, BEGUN_SHARE = (0.2, 0.3), (0.12, 0.2), 0.1
 
 
@@ -66,8 +64,6 @@ class _AsItIs(NamedTuple):
 
     learns: bool = False  # whether its ranks report what they import
     follow: Follow | None = None
-    begin: Callable[[Learnt], None] | None = None
-    """Of one that ends once its calls have begun: called before, with what its ranks import."""
 
 
 class ProgramLauncher:
@@ -122,8 +118,9 @@ class ProgramLauncher:
     def inspect(
         self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
     ) -> Iterator[RunAsItIs]:
-        """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one
-        whether it can be started warm, and, if neither is cut, whether its number of calls varies.
+        """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one, if
+        neither is cut, whether its number of calls varies. One is cold where warm ones do not go
+        well, or where its files do not say what it imports.
         A program that fails once its RPC has begun may go well with other options;
         ProgramFailedError of another."""
         request = draft.program
@@ -155,12 +152,13 @@ class ProgramLauncher:
                 return self._run(order, _AsItIs(learns))
             budget_s = draft.measuring.budget_s
             follow = Follow(longest * budget_s, late * budget_s, only_begins)
-            begin = partial(starters.begin, until_s) if only_begins else None
-            return self._run(order, _AsItIs(learns, follow, begin))
+            return self._run(order, _AsItIs(learns, follow))
 
+        longest_s = draft.measuring.longest_start_s
+        starters.begin(time.monotonic() + longest_s)
         choose = partial(windowed, draft)
         discovery = Discovery(request, starters, run_as_it_is, choose, self._notify)
-        return discovery.runs(draft.measuring.longest_start_s)
+        return discovery.runs(longest_s)
 
     def _starters_of(self, request: ProgramRequest) -> Starters:
         why_cold = "--cold asks for it" if request.cold else ""
@@ -190,7 +188,7 @@ class ProgramLauncher:
             time.sleep(PORT_WAIT_S)
 
     def _run_once(self, order: WorldOrder, as_it_is: _AsItIs, *, is_last: bool) -> TriedRun:
-        learns, follow, begin = as_it_is
+        learns, follow = as_it_is
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
@@ -217,11 +215,9 @@ class ProgramLauncher:
                 order, request, commands, channel, folder, self._show, is_last=is_last
             )
             world.follow(follow)
-            if begin is not None:
-                world.on_ready = lambda: begin(learn(channel.messages()))
             outcome = world.run()
             learnt = learn(channel.messages()) if learns else None
-            only_begun = world.was_cut and begin is not None
+            only_begun = world.was_cut and follow is not None and follow.only_begins
             return TriedRun(world.end, outcome, learnt, world.was_cut, only_begun)
 
     def _commands(
@@ -265,8 +261,6 @@ class _ProgramWorld(LiveWorld):
         self._window = Window(request, channel.report)
         self._follower: Follower | None = None
         self.was_cut = False
-        self.on_ready: Callable[[], None] | None = None
-        """Called once all ranks are ready, and it may soon be ended early."""
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._stopped_ns: int | None = None
@@ -304,9 +298,6 @@ class _ProgramWorld(LiveWorld):
     def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
-        if self.on_ready and report.is_ready and self._may_end_soon():
-            self.on_ready()
-            self.on_ready = None
         self._channel.ask("" if suspected_ns(report) is None else "threads")
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
@@ -315,11 +306,6 @@ class _ProgramWorld(LiveWorld):
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)
-
-    def _may_end_soon(self) -> bool:
-        """Whether it may soon be ended early; one that goes on to its end is not disturbed."""
-        follower = self._follower
-        return follower is not None and self._lasted_s() >= follower.follow.longest_s - IMPORTS_S
 
     def _handed_over_s(self) -> float:
         return self._channel.report().handed_over_s(time.time_ns())
