@@ -172,6 +172,14 @@ class InspectsPrograms(Protocol):
 
 
 @runtime_checkable
+class ExpectsThreads(Protocol):
+    """A launcher that makes itself ready for runs with other numbers of intra-op threads."""
+
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """Begin with that for the first of these; it goes on until the next run, which waits."""
+
+
+@runtime_checkable
 class Stoppable(Protocol):
     """A launcher whose world can be ended from another thread."""
 

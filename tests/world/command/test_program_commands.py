@@ -27,12 +27,12 @@ class Server(WarmStarter):
 
     unfit = "9"
     closed: ClassVar[list[str]] = []
+    left_out: ClassVar[dict[str, str]] = {}
 
     def __init__(
         self, command: object, environment: Mapping[str, str], *_: object, **__: object
     ) -> None:
         self.threads = environment.get("OMP_NUM_THREADS", "")
-        self.left_out = {}
 
     def wait(self) -> None:
         if self.threads == self.unfit:

@@ -68,6 +68,7 @@ class _Servers(ExitStack):
     def __init__(self, cold: Sequence[ColdStarter]) -> None:
         super().__init__()
         self.each: list[Starter] = []
+        self.are_awaited = False
         self._cold = cold
 
     def begin(
@@ -100,6 +101,7 @@ class _Servers(ExitStack):
         """Wait until all have imported; one that cannot, as `note` is told, starts cold. What each
         run imports anew, and why."""
         left_out: dict[str, str] = {}
+        self.are_awaited = True
         for place, each in enumerate(self.each):
             if isinstance(each, WarmStarter):
                 try:
@@ -233,28 +235,48 @@ class Starters(AbstractContextManager["Starters"]):
         self, environment: Mapping[str, str]
     ) -> tuple[Sequence[Starter], Mapping[str, str]]:
         """`each`, or where the environment has other numbers of threads, those that have these,
-        too; the first time that takes as long as the imports. And the environment, without these
+        too; the first time that takes as long as the imports, if nobody expected it. And the environment, without these
         where no server can have them: all runs start alike, warm."""
+        for each in self._by_threads.values():
+            self._await_others(each)  # none imports beside a run
         threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}
         others = {name: text for name, text in threads.items() if os.environ.get(name) != text}
         if not self.is_warm or not others:
             return self.each, environment
         key = tuple(threads.items())
         if (servers := self._by_threads.pop(key, None)) is None:
-            kept = [each for each, those in self._by_threads.items() if those.each]
-            for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
-                self._by_threads.pop(oldest).close()
-            # Libraries read these as they are imported, so that other servers have to do that.
-            servers = self._by_threads[key] = _Servers(self._cold())
-            self._import(servers, threads)
-            self._wait(servers, self._note_alike)
-            if [*map(type, servers.each)] != [*map(type, self.each)]:
-                servers.close()
-                servers.each = []
+            servers = self._others(threads)
+            self._await_others(servers)
         self._by_threads[key] = servers
         if servers.each:
             return servers.each, environment
         return self.each, {k: v for k, v in environment.items() if k not in others}
+
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """Have servers import for runs with these intra-op threads, until the next run."""
+        for number in numbers[:MOST_OTHERS] if self.is_warm else ():
+            threads = {name: os.environ.get(name, str(number)) for name in THREAD_VARIABLES}
+            key = tuple(threads.items())
+            if key not in self._by_threads and any(v not in os.environ for v in THREAD_VARIABLES):
+                self._by_threads[key] = self._others(threads)
+
+    def _others(self, threads: Mapping[str, str]) -> _Servers:
+        """Servers with these variables, which libraries read as they are imported: they begin to
+        import. Those that were used longest ago are ended."""
+        kept = [each for each, those in self._by_threads.items() if those.each]
+        for oldest in kept[: max(0, len(kept) + 1 - MOST_OTHERS)]:
+            self._by_threads.pop(oldest).close()
+        servers = _Servers(self._cold())
+        self._import(servers, threads)
+        return servers
+
+    def _await_others(self, servers: _Servers) -> None:
+        """Wait until these have imported; they are none where not the same commands are warm."""
+        if not servers.are_awaited:
+            self._wait(servers, self._note_alike)
+            if [*map(type, servers.each)] != [*map(type, self.each)]:
+                servers.close()
+                servers.each = []
 
     def _note_alike(self, why: str) -> None:
         variables = " and ".join(THREAD_VARIABLES)

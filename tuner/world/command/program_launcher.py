@@ -160,6 +160,10 @@ class ProgramLauncher:
         discovery = Discovery(request, starters, run_as_it_is, choose, self._notify)
         return discovery.runs(longest_s)
 
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """See `ExpectsThreads`."""
+        self._starters.expect_threads(numbers)
+
     def _starters_of(self, request: ProgramRequest) -> Starters:
         why_cold = "--cold asks for it" if request.cold else ""
         return Starters(request.commands, self._network, self._notify, why_cold)

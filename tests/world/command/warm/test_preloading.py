@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testing.known import known
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
@@ -156,7 +157,7 @@ def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
         assert not {"is_fine_too", "beside_main", "__main__", "rpc_tuner_hook"} & set(
             learnt.modules
         )
-        assert learnt.environment["OMP_PLACES"] == "cores"
+        assert known(learnt.environment)["OMP_PLACES"] == "cores"
         with WarmStarter(command, environment, folder, learnt) as warm:
             assert run_to_end(warm, environment) == ended
             assert warm.left_out == {}

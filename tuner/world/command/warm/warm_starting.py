@@ -128,7 +128,7 @@ class WarmStarter:
         self._interpreter = parts.interpreter
         self._running: list[WarmProcess] = []
         shared = [each._imports for each in beside if each._interpreter == parts.interpreter]
-        self._imports = shared[0] if shared else _Imports(
+        self._imports: _Imports = shared[0] if shared else _Imports(
             partial(_Server, [*prefix, *parts.interpreter], self._environment, self._cwd), learnt,
             self._environment, until_s,
         )  # fmt: skip
