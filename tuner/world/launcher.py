@@ -167,8 +167,8 @@ class InspectsPrograms(Protocol):
         """Run a draft's program as it is, as often as that may show more; who has seen enough asks
         for no more.
 
-        `failure_folder` is for the evidence of a program that fails, alone. A second run is traced
-        to `trace`, if that can be. Raises as `Launcher.subject_of` does."""
+        `failure_folder` is for the evidence of a program that fails, alone. Each run but a cold
+        first one is traced to `trace`, if that can be. Raises as `Launcher.subject_of` does."""
 
 
 @runtime_checkable

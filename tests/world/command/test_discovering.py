@@ -61,8 +61,8 @@ class FakeStarters:
 def discovered(
     report: ProgramReport, runs: str, told: list[str], *, begun: bool = False, **keys: Any
 ) -> ProgramSpec:
-    """What is found out where runs go well, `ok`, or are ended once they have begun, or print
-    something and fail; all of them run, the first one warm where a server has `begun`."""
+    """What is found out where runs go well, `ok`, or are ended once they have begun, or later, or
+    print something and fail; all of them run, the first one warm where a server has `begun`."""
     request = ProgramRequest(commands=(("python", "main.py"),), **keys)
     ends = runs.split(", ")
 
@@ -70,11 +70,12 @@ def discovered(
         how = ends.pop(0)
         begun = how == "begun"
         end = ProgramEnd(
-            exit_codes=(int(how not in ("ok", "begun")),), run_s=9.0 if begun else 0.1,
+            exit_codes=(int(how not in ("ok", "begun", "cut")),), run_s=9.0 if begun else 0.1,
             output=OUTPUTS.get(how, ""), report=report, states=(),
         )  # fmt: skip
         learnt = Learnt(modules=("numpy",))
-        return TriedRun(end, outcome_of(end, request), learnt, was_cut=begun, only_begun=begun)
+        outcome, was_cut = outcome_of(end, request), how in ("begun", "cut")
+        return TriedRun(end, outcome, learnt, was_cut=was_cut, only_begun=begun)
 
     starters = cast(Starters, FakeStarters(told, cold=request.cold, begun=begun))
     *_, last = Discovery(request, starters, run, lambda spec: spec, told.append).runs(60.0)
@@ -119,12 +120,14 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     ("runs", "told", "starts", "calls"),
     [
         ("ok, ok", [WARM], "warm", 2),
-        ("begun, ok", [WARM], "warm", 1),
+        # What is ended early shows all that another one would.
+        ("cut", [WARM], "warm", 1),
         # What fails warm is run cold, which shows whether that is its own fault.
         ("no data, ok, ok", [WARM], "warm", 2),
         ("no data, ok, no data, no data, ok", [f"{COLD}: {DIFFERS}"], "cold", 2),
         # So is what goes well the first time alone.
         ("ok, no data, no data, ok", [f"{COLD}: {DIFFERS}"], "cold", 2),
+        ("no data, begun, ok", [WARM], "warm", 1),
     ],
 )
 def test_a_first_run_is_warm_where_the_files_say_what_is_imported(

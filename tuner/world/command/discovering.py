@@ -147,6 +147,9 @@ class Discovery:
         """What the program is by one run, and by two; they get so many seconds."""
         self._until_s = time.monotonic() + longest_s
         first = self._first_warm_run(longest_s) or self._first_run()
+        if first.was_cut and self.starters.is_warm:
+            yield self._last([first])
+            return
         if not first.only_begun:
             spec = self._spec([first])
             yield self._seen(spec, [first], is_cold=not self.starters.is_warm)
@@ -168,13 +171,17 @@ class Discovery:
                 second = self._second_run(until_s)
         runs = [first, *filter(None, [second])]
         before_s = [runs.pop(0).end.run_s] if first.only_begun else []
+        yield self._last(runs, before_s)
+
+    def _last(self, runs: Sequence[TriedRun], before_s: Sequence[float] = ()) -> RunAsItIs:
+        """What the program is by all runs that there will be; see `_spec`."""
         spec = self._spec(runs, before_s=before_s)
         if self.starters.is_warm or self.request.cold:
             self.notify(f"each run starts {self.starters.how}")
         if spec.was_cut:
             ended = f"a first run was ended after {duration(runs[0].end.run_s)}"
             self.notify(f"{ended}: what would come later is not known")
-        yield self._seen(spec, [_in_window(spec, each) for each in runs])
+        return self._seen(spec, [_in_window(spec, each) for each in runs])
 
     def _first_warm_run(self, longest_s: float) -> TriedRun | None:
         """Run it warm at once; None where its files do not say enough for that, or it does not go

@@ -55,7 +55,7 @@ _POLL_S = 0.01
 _QUESTIONS = 3
 """Two answers in a row prove a deadlock; the last question may not be answered by all yet."""
 # A run as it is gets these shares of the budget: from the first on it ends once its calls have
-# settled, from the second on in any case. One that learns for warm ones ends once calls have begun.
+# settled, from the second on in any case. A cold one before warm ones ends once calls have begun.
 COLD_SHARES, WARM_SHARES, BEGUN_SHARE = (0.2, 0.3), (0.12, 0.2), 0.1
 
 
@@ -119,8 +119,8 @@ class ProgramLauncher:
         self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
     ) -> Iterator[RunAsItIs]:
         """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one, if
-        neither is cut, whether its number of calls varies. One is cold where warm ones do not go
-        well, or where its files do not say what it imports.
+        that is not cut, whether its number of calls varies. Where it does not go well warm, a cold
+        one shows whether that is why.
         A program that fails once its RPC has begun may go well with other options;
         ProgramFailedError of another."""
         request = draft.program
@@ -138,14 +138,14 @@ class ProgramLauncher:
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
             traced = None
-            if trace is not None and not learns:
+            if trace is not None and (starters.is_warm or not learns):
                 trace.unlink(missing_ok=True)  # of a run that did not count
                 traced = TraceOrder(path=trace, operators=True, is_needed=False)
             order = WorldOrder(
                 subject=asked, config=Config.of({}), deadline_s=deadline_s, trace=traced,
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
-            only_begins = learns and may_be_warm
+            only_begins = learns and may_be_warm and not starters.is_warm
             longest, late = WARM_SHARES if starters.is_warm else COLD_SHARES
             longest = BEGUN_SHARE if only_begins else longest
             if not may_be_cut or asked.window_s is not None:
