@@ -185,7 +185,7 @@ class Starters(AbstractContextManager["Starters"]):
             parts = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
             named = [named_modules(each, Path.cwd()) for each in parts if not isinstance(each, str)]
             modules = tuple(dict.fromkeys(chain.from_iterable(named)))
-            self._begin(Learnt(modules=modules, environment=None), until_s)
+            self._begin(Learnt(modules=modules, environment=None), until_s, lambda why: None)
 
     def use_begun(self) -> bool:
         """Start the next runs from the servers that `begin` has begun, where each command has one.
@@ -211,20 +211,24 @@ class Starters(AbstractContextManager["Starters"]):
         self._await_servers()
         return self.is_warm
 
-    def _begin(self, learnt: Learnt, until_s: float) -> None:
+    def _begin(
+        self, learnt: Learnt, until_s: float, note: Callable[[str], None] | None = None
+    ) -> None:
         self._end_servers()
         self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
         self._servers = _Servers(self._cold())
-        self._import(self._servers, {})
+        self._import(self._servers, {}, note or self._note_cold)
 
     def _await_servers(self) -> None:
         assert self._servers is not None
         self._wait(self._servers, self._note_cold)
         self.each = self._servers.each
 
-    def _import(self, servers: _Servers, variables: Mapping[str, str]) -> None:
+    def _import(
+        self, servers: _Servers, variables: Mapping[str, str], note: Callable[[str], None]
+    ) -> None:
         until_s, prefix = time.monotonic() + self._longest_s, self._network.prefix
-        servers.begin(self._learnt, until_s, variables, prefix, self._note_cold)
+        servers.begin(self._learnt, until_s, variables, prefix, note)
 
     def _wait(self, servers: _Servers, note: Callable[[str], None]) -> None:
         if left_out := servers.wait(note):
@@ -267,7 +271,7 @@ class Starters(AbstractContextManager["Starters"]):
         for oldest in kept[: max(0, len(kept) + 1 - MOST_OTHERS)]:
             self._by_threads.pop(oldest).close()
         servers = _Servers(self._cold())
-        self._import(servers, threads)
+        self._import(servers, threads, self._note_alike)
         return servers
 
     def _await_others(self, servers: _Servers) -> None:

@@ -84,10 +84,13 @@ class ProgramLauncher:
         self._network = OwnNetwork()
         self._open, self._of_program = ExitStack(), ExitStack()
         self._starters: Starters  # once the program is known
+        self._begun: ProgramRequest | None = None
         self._scratch: Path | None = None
         self._machine = MachineReader()
 
     def __enter__(self) -> Self:
+        if self._scratch is not None:  # `begin` wants it entered earlier
+            return self
         sweep()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
@@ -120,8 +123,7 @@ class ProgramLauncher:
     ) -> Iterator[RunAsItIs]:
         """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one, if
         that is not cut, whether its number of calls varies. Where it does not go well warm, a cold
-        one shows whether that is why.
-        A program that fails once its RPC has begun may go well with other options;
+        one shows whether that is why. A program that fails once its RPC has begun may go well with other options;
         ProgramFailedError of another."""
         request = draft.program
         if request is None:
@@ -130,10 +132,8 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        self._of_program.close()
-        starters = self._of_program.enter_context(self._starters_of(request))
-        self._starters, may_be_warm = starters, starters.may_be_warm()
-        may_be_cut = may_be_windowed(draft)
+        starters, self._begun = self.begin(draft), None
+        may_be_cut, may_be_warm = may_be_windowed(draft), starters.may_be_warm()
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
@@ -154,11 +154,21 @@ class ProgramLauncher:
             follow = Follow(longest * budget_s, late * budget_s, only_begins)
             return self._run(order, _AsItIs(learns, follow))
 
-        longest_s = draft.measuring.longest_start_s
-        starters.begin(time.monotonic() + longest_s)
         choose = partial(windowed, draft)
         discovery = Discovery(request, starters, run_as_it_is, choose, self._notify)
-        return discovery.runs(longest_s)
+        return discovery.runs(draft.measuring.longest_start_s)
+
+    def begin(self, draft: PlanDraft) -> Starters:
+        """What starts a draft's program, once it is entered. `inspect` goes on with what has begun
+        since."""
+        request = draft.program
+        assert request is not None, "a workload has no commands"
+        if request != self._begun:
+            self._of_program.close()
+            self._starters = self._of_program.enter_context(self._starters_of(request))
+            self._begun = request
+            self._starters.begin(time.monotonic() + draft.measuring.longest_start_s)
+        return self._starters
 
     def expect_threads(self, numbers: Sequence[int]) -> None:
         """See `ExpectsThreads`."""
