@@ -24,7 +24,7 @@ from tuner.searching.progress_reports import Observer, report_stage
 from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
-from tuner.searching.wall_time import Budget
+from tuner.searching.wall_time import Budget, kept_for_end_s
 from tuner.searching.widening import widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
@@ -179,6 +179,7 @@ class Presenter:
     # Without these files the search has failed; it goes on without a page that cannot be written.
     write_answer: Callable[[StudyAnswer], object] = lambda _: None
     write_report: Callable[[StudyAnswer], object] = lambda _: None
+    prepare: Callable[[], object] = lambda: None  # gets ready for that, which takes a while
     # For the dashboard, in Markdown: of the study, and by trial number.
     notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
 
@@ -237,13 +238,17 @@ def search(
     with claimed(place, resume=resume, overwrite=overwrite) as claim:
         # It takes a while to find out about a workload or a program: not for nothing.
         report_stage(observer, "setting up")
+        before_s = clock()
+        presenter.prepare()
+        prepared_s = clock() - before_s
         with scratch_folder() as elsewhere:
             begun = _begin(draft, launcher, claim, notify, lambda: clock() - started_s, elsewhere)
         claim.mark_folder()
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
         budget_s = begun.runner.plan.measuring.budget_s
-        budget = Budget(budget_s, begun.store.elapsed_s, started_s, clock)
+        end_s = kept_for_end_s(budget_s, prepared_s)
+        budget = Budget(budget_s, begun.store.elapsed_s, started_s, clock, end_s)
         retry.left_s = lambda: budget.remaining_s
         measurer = measurer_for(begun.runner, begun.store, observer, budget)
         return _measure(measurer, begun.first, retry, presenter)

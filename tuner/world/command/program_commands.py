@@ -188,8 +188,7 @@ class Starters(AbstractContextManager["Starters"]):
             self._begin(Learnt(modules=modules, environment=None), until_s, lambda why: None)
 
     def use_begun(self) -> bool:
-        """Start the next runs from the servers that `begin` has begun, where each command has one.
-        """
+        """Start runs from the servers that `begin` has begun, where each command has one."""
         if self._servers is None:
             return False
         self._servers.wait(lambda why: None)  # the first run will tell
@@ -239,8 +238,8 @@ class Starters(AbstractContextManager["Starters"]):
         self, environment: Mapping[str, str]
     ) -> tuple[Sequence[Starter], Mapping[str, str]]:
         """`each`, or where the environment has other numbers of threads, those that have these,
-        too; the first time that takes as long as the imports, if nobody expected it. And the environment, without these
-        where no server can have them: all runs start alike, warm."""
+        too; the first time that takes as long as the imports, if nobody expected it. And the
+        environment, without these where no server can have them: all runs start alike, warm."""
         for each in self._by_threads.values():
             self._await_others(each)  # none imports beside a run
         threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}

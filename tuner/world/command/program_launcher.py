@@ -123,8 +123,8 @@ class ProgramLauncher:
     ) -> Iterator[RunAsItIs]:
         """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one, if
         that is not cut, whether its number of calls varies. Where it does not go well warm, a cold
-        one shows whether that is why. A program that fails once its RPC has begun may go well with other options;
-        ProgramFailedError of another."""
+        one shows whether that is why. A program that fails once its RPC has begun may go well with
+        other options; ProgramFailedError of another."""
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
