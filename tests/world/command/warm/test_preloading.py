@@ -15,7 +15,7 @@ from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starters
-from tuner.world.command.warm.warm_starting import WarmStarter, learn
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
 from tuner.world.own_network import OwnNetwork
 
 pytestmark = pytest.mark.slow
@@ -95,6 +95,34 @@ def test_what_each_run_imports_anew_is_told(folder: Path, monkeypatch: pytest.Mo
         assert starters.how == "warm: from a process that has imported the same packages"
     (sentence,) = said
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
+
+
+def test_what_files_name_is_imported_first_and_what_a_run_shows_then(folder: Path) -> None:
+    """By the same server, though a run has left a process there."""
+    (folder / "main.py").write_text(f"{PROGRAM}if os.fork() == 0: __import__('time').sleep(600)\n")
+    environment = environment_of(folder)
+    named = Learnt(modules=("is_fine", "beside_main"), environment=None)
+    with WarmStarter([PYTHON, "main.py"], environment, folder, named) as warm:
+        first = run_to_end(warm, environment)
+        warm.learn(learnt_with(environment, ["is_fine", "is_fine_too"]), math.inf)
+        warm.wait()
+        second = run_to_end(warm, environment)
+        assert warm.left_out == {}
+        warm.learn(learnt_with({**environment, "OMP_NUM_THREADS": "3"}), math.inf)
+        with pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"):
+            warm.wait()
+    assert json.loads(first.out) == [["is_fine"], "1"]
+    assert json.loads(second.out) == [["is_fine", "is_fine_too"], "1"]
+
+
+def test_a_module_that_a_fork_would_break_is_found_later_too(folder: Path) -> None:
+    environment = environment_of(folder)
+    named = Learnt(modules=("is_fine",), environment=None)
+    with WarmStarter([PYTHON, "main.py"], environment, folder, named) as warm:
+        warm.learn(learnt_with(environment, ["is_fine", "leaves_a_thread"]), math.inf)
+        warm.wait()
+        assert json.loads(run_to_end(warm, environment).out) == [["is_fine"], "1"]
+        assert [*warm.left_out] == ["leaves_a_thread"]
 
 
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:

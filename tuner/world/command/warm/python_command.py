@@ -120,7 +120,7 @@ def named_modules(command: PythonCommand, cwd: Path) -> list[str]:
         read_file(cwd / command.name)
     else:
         read(f"import {command.name}, {command.name}.__main__")
-    return [*found, RPC_MODULE]
+    return [*dict.fromkeys([*found, RPC_MODULE])]
 
 
 def _names(statement: ast.stmt) -> Iterator[str]:
