@@ -267,7 +267,7 @@ class Starters(AbstractContextManager["Starters"]):
         """Servers with these variables, which libraries read as they are imported: they begin to
         import. Those that were used longest ago are ended."""
         kept = [each for each, those in self._by_threads.items() if those.each]
-        for oldest in kept[: max(0, len(kept) + 1 - MOST_OTHERS)]:
+        for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
             self._by_threads.pop(oldest).close()
         servers = _Servers(self._cold())
         self._import(servers, threads, self._note_alike)
