@@ -11,8 +11,8 @@ from tuner.searching.wall_time import Budget, kept_for_end_s
     [
         (60.0, 0.0, 0.0),  # it was ready
         (300.0, 1.0, 0.0),  # it is short beside the budget
-        (60.0, 0.5, 2.2),
-        (30.0, 0.5, 3.1),
+        (60.0, 0.5, 2.7),
+        (30.0, 0.5, 3.6),
         (60.0, 9.0, 15.0),  # on a busy machine it may not take most of the time
     ],
 )

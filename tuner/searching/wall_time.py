@@ -12,9 +12,9 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Outcome
 
-# The end of a command, changes and drawing, takes so many times as long as to import what draws. Of
-# the budget: what is kept for it at most, and how late it may be.
-END_BY_PREPARING, MOST_END, LATE_END = 8.0, 0.25, 0.03
+# What a command does beside the search, from its imports to its figures, takes so many times as
+# long as to import what draws. Of the budget: what is kept for it at most, how late it may be.
+END_BY_PREPARING, MOST_END, LATE_END = 9.0, 0.25, 0.03
 END_S = 2.0  # a world that is ended takes so long to end
 LONGEST_SHARE = 1 / 3  # of the budget: a longer world leaves no time to compare it with others
 LEAST_FIRST_S = 1.0  # without which a first world is not begun: it could only run into their end
