@@ -128,6 +128,8 @@ def test_a_run_that_fails_by_chance_decides_nothing(
         # So is what goes well the first time alone.
         ("ok, no data, no data, ok", [f"{COLD}: {DIFFERS}"], "cold", 2),
         ("no data, begun, ok", [WARM], "warm", 1),
+        # It is, and no other run is needed to know that.
+        ("no data, no data, no data", [IN_NETWORK, OWN, WARM], "warm", 0),
     ],
 )
 def test_a_first_run_is_warm_where_the_files_say_what_is_imported(
