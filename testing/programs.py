@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-
 PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
 PYTHON = [sys.executable, "-W", "ignore"]
 
