@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tuner.world.command.order import ORDER_VARIABLE
-
 PROGRAMS = Path(__file__).parents[1] / "tests" / "programs"
 PYTHON = [sys.executable, "-W", "ignore"]
 
@@ -47,12 +45,11 @@ def free_port() -> str:
 def with_sitecustomize(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give all programs a `sitecustomize` of their own, and return a file to look at.
 
-    It has a line of each process that imported it with an order of the hook's.
+    It has a line of each process that imported it, be it a server of warm starts.
     """
     seen = folder / "imported"
     (folder / "sitecustomize.py").write_text(
-        f"import os\nif {ORDER_VARIABLE!r} in os.environ:\n"
-        f"    with open({str(seen)!r}, 'a') as file:\n        print(os.getpid(), file=file)\n"
+        f"import os\nwith open({str(seen)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return seen

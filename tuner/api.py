@@ -21,7 +21,7 @@ from tuner.plan.workload_spec import CatalogueEntry
 from tuner.present.check_result import CheckResult
 from tuner.present.notes import study_note, trial_notes
 from tuner.present.progress_display import shown_in_notebook
-from tuner.present.study_files import write_answer, write_study_report
+from tuner.present.study_files import prepare_drawing, write_answer, write_study_report
 from tuner.present.study_result import StudyResult
 from tuner.recommended.building import recommendation_of
 from tuner.recommended.model import Recommendation, read_recommendation
@@ -309,7 +309,10 @@ def shipped_workloads() -> list[CatalogueEntry]:
 
 def _files() -> Presenter:
     return Presenter(
-        write_answer, write_study_report, lambda answer: (study_note(answer), trial_notes(answer))
+        write_answer,
+        write_study_report,
+        prepare_drawing,
+        lambda answer: (study_note(answer), trial_notes(answer)),
     )
 
 

@@ -1,7 +1,8 @@
 """`python -m tuner.search`: find the best RPC configuration for a workload or a program."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ from tuner.text import listed
 
 if TYPE_CHECKING:
     from tuner.plan.draft import PlanDraft
+    from tuner.present.study_result import StudyResult
+    from tuner.searching.progress_reports import Observer
+    from tuner.world.launcher import Launcher
 
 app, main = new_app("search", takes_program=True)
 
@@ -156,22 +160,14 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
     """Search for what is asked, in the words of `tuner.tune`, and print the answer."""
     _refuse_typos(asked)
     say_starting(quiet=quiet)
-    # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
-    from tuner.api import SearchInterrupted, tune
-    from tuner.present.failures_told import why_nothing_ran
-    from tuner.present.progress_display import progress_of_command
-    from tuner.present.summary import print_interruption, print_summary, print_verdict
-    from tuner.present.terminal import Terminal
-
     interruption = Interruption()
     try:
-        with progress_of_command(quiet=quiet, log=log) as progress:
-            result = tune(observer=Interruptible(progress, interruption), **asked)
-    except SearchInterrupted as ending:
-        print_interruption(ending.result, Terminal(stderr=True))
-        raise
+        result = _tuned(interruption, quiet=quiet, log=log, **asked)
     except KeyboardInterrupt:
         raise InterruptedSearchError("interrupted before anything was measured") from None
+    from tuner.present.failures_told import why_nothing_ran
+    from tuner.present.summary import print_summary, print_verdict
+
     if as_json:
         print_json(result.to_json())
     elif quiet:
@@ -182,6 +178,46 @@ def _answer(as_json: bool, *, quiet: bool, whole: bool, log: Path | None, **aske
         raise NothingRanError(why_nothing_ran(result))
     if result.none_feasible:
         raise NothingRanError("no configuration of the search space keeps the limits of --require")
+
+
+def _tuned(
+    interruption: Interruption, *, quiet: bool, log: Path | None, **asked: Any
+) -> "StudyResult":
+    """What `tuner.tune` returns; a program's packages are imported while ours are."""
+    observers: list[Observer] = []
+    with _begun(lambda said: observers[0].on_event(said), asked) as launcher:
+        # Late: --help and what is mistyped must not wait for Optuna, pandas and matplotlib.
+        from tuner.api import SearchInterrupted, tune
+        from tuner.present.progress_display import progress_of_command
+        from tuner.present.summary import print_interruption
+        from tuner.present.terminal import Terminal
+
+        try:
+            with progress_of_command(quiet=quiet, log=log) as progress:
+                observers.append(Interruptible(progress, interruption))
+                return tune(observer=observers[0], **{**asked, **launcher})
+        except SearchInterrupted as ending:
+            print_interruption(ending.result, Terminal(stderr=True))
+            raise
+
+
+@contextmanager
+def _begun(
+    notify: Callable[[str], None], asked: Mapping[str, Any]
+) -> Iterator[dict[str, "Launcher"]]:
+    """The launcher of a program on this machine, which has begun; nothing of another search."""
+    draft = _asked_draft(asked)
+    if draft.program is None or draft.launching.launcher != "local" or asked.get("resume"):
+        yield {}
+        return
+    from tuner.world.command.program_launcher import ProgramLauncher
+    from tuner.world.launchers import launcher_for
+
+    launcher = launcher_for(draft, notify=notify, show=asked["show"])
+    with launcher:
+        if isinstance(launcher, ProgramLauncher):
+            launcher.begin(draft)
+        yield {"launcher": launcher}
 
 
 def _check(context: typer.Context, study: str, show: Callable[[bytes], None] | None) -> int:

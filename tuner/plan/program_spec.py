@@ -116,8 +116,8 @@ class ProgramSpec(ProgramRequest, Ranks):
 
     @property
     def may_vary(self) -> bool:
-        """Whether one run alone was seen to its end: others may make more or fewer calls."""
-        return len(self.calls) == 1 < len(self.run_s)
+        """Whether one run at most was seen to its end: others may make more or fewer calls."""
+        return len(self.calls) == 1 and (self.was_cut or len(self.run_s) > 1)
 
     @property
     def varies(self) -> bool:

@@ -61,6 +61,12 @@ def write_answer(answer: "StudyAnswer") -> None:
         partial.write_bytes(json_of({**content, "check": _check(json.loads(json_of(content)))}))
 
 
+def prepare_drawing() -> None:
+    """Import what draws, where there is time for it: while a program's packages are imported."""
+    import tuner.present.figures
+    import tuner.present.pages  # noqa: F401
+
+
 def write_study_report(answer: "StudyAnswer", page: Path | None = None) -> Path:
     """Draw the figures, write the report with them, and return its path.
 

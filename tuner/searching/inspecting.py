@@ -16,7 +16,12 @@ from tuner.searching.calibrating import TRACED_FACTOR
 from tuner.searching.fitting import Fit, fit_of, pair_worlds
 from tuner.searching.progress_reports import Telling
 from tuner.searching.runner import TRACED_TIME_S, Runner, numbers_in, patterns_of, scratch_folder
-from tuner.searching.searched_space import Notify, numbers_of_intra_op_threads, with_share
+from tuner.searching.searched_space import (
+    Notify,
+    numbers_of_intra_op_threads,
+    other_intra_op_threads,
+    with_share,
+)
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.opening import NEEDED_S, Claim
 from tuner.study.storage.store import StudyStore
@@ -25,7 +30,7 @@ from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.files.reader import read_trace
 from tuner.trace.forecast.forecasts import Model
 from tuner.trace.model.trace import Trace
-from tuner.world.launcher import InspectsPrograms, Launcher
+from tuner.world.launcher import ExpectsThreads, InspectsPrograms, Launcher
 from tuner.world.measurement import Failure, Measurement, Outcome
 
 _MOST_TRACED_FIRST = 0.15  # of the budget, for a program's trace before anything is compared
@@ -138,6 +143,8 @@ def inspect(
     if known is None:
         tell("a trace of the program")
         facts = _with_trace(plan, facts, trace, launcher, spent_s, elsewhere)
+    if isinstance(launcher, ExpectsThreads) and facts.run is not None:
+        launcher.expect_threads(other_intra_op_threads(plan, chooses_space=draft.chooses_space))
     return plan, facts
 
 

@@ -104,7 +104,8 @@ def measure_far_ahead(measurer: Measurer, *, is_resumed: bool) -> None:
     if found is None or len(block) <= 2:
         return
     measurer.begin("race")
-    if not is_resumed and measurer.blocks_left(block) >= ANSWER_BLOCKS:
+    wished = min(ANSWER_BLOCKS, measurer.measuring.max_blocks or ANSWER_BLOCKS)
+    if not is_resumed and measurer.blocks_left(block) >= wished:
         return
     trial, pair = found.trial, [BASELINE, found.trial]
     measurer.observer.on_event(f"{log.configs[trial]} is far ahead, so it is measured first")

@@ -77,3 +77,13 @@ def numbers_of_intra_op_threads(plan: StudyPlan) -> list[int]:
     share = max(1, _cpus_of_world(plan.launching) // len(plan.subject.ranks))
     found = sorted({1, share, int(str(own))})
     return [] if len(found) < 2 or plan.launching.launcher == "ray" else found
+
+
+def other_intra_op_threads(plan: StudyPlan, *, chooses_space: bool) -> list[int]:
+    """Numbers that all ranks may be given, beside their own: of a default space those that may be
+    searched too."""
+    knob = Dimension(ALL_ROLES, INTRA_OP_THREADS.name)
+    found = {*dict(plan.space.axes).get(knob, ())}
+    found.update(numbers_of_intra_op_threads(plan) if chooses_space else ())
+    found.discard(plan.baseline.value_of(knob, plan.subject))
+    return sorted(each for each in found if isinstance(each, int))

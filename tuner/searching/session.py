@@ -22,7 +22,7 @@ from tuner.searching.racing import RACE_STARTED, measure_far_ahead, race
 from tuner.searching.runner import Runner, changes_by, scratch_folder
 from tuner.searching.searched_space import Notify, draft_here
 from tuner.searching.turns import take_turns, try_next_bets
-from tuner.searching.wall_time import Budget
+from tuner.searching.wall_time import Budget, kept_for_end_s
 from tuner.searching.widening import widened
 from tuner.study.answer import StudyAnswer
 from tuner.study.conclusion import conclude, resume_budget_s
@@ -141,6 +141,7 @@ class Presenter:
     # Without these files the search has failed; it goes on without a page that cannot be written.
     write_answer: Callable[[StudyAnswer], object] = lambda _: None
     write_report: Callable[[StudyAnswer], object] = lambda _: None
+    prepare: Callable[[], object] = lambda: None  # gets ready for that, which takes a while
     # For the dashboard, in Markdown: of the study, and by trial number.
     notes: Callable[[StudyAnswer], tuple[str, Mapping[int, str]]] = lambda _: ("", {})
 
@@ -200,6 +201,9 @@ def search(
         budget_s = None if claim.resumes else draft.measuring.budget_s
         tell = telling(observer, budget_s, since_start)
         tell("the launcher starts")
+        before_s = clock()
+        presenter.prepare()
+        prepared_s = clock() - before_s
         with scratch_folder() as elsewhere:
             begun = _begin(draft, launcher, claim, notify, tell, since_start, elsewhere)
         retry.write_ahead_log.has_begun = True
@@ -207,7 +211,8 @@ def search(
         # It is of the session before; a session that is killed leaves none.
         place.folder.answer.unlink(missing_ok=True)
         total_s = begun.runner.plan.measuring.budget_s
-        budget = Budget(total_s, begun.store.elapsed_s, started_s, clock)
+        end_s = kept_for_end_s(total_s, prepared_s)
+        budget = Budget(total_s, begun.store.elapsed_s, started_s, clock, end_s)
         retry.left_s = lambda: budget.remaining_s
         measurer = measurer_for(begun.runner, begun.store, observer, budget)
         return _measure(measurer, begun.first, retry, presenter)

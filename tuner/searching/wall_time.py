@@ -12,6 +12,9 @@ from tuner.plan.study_plan import StudyPlan
 from tuner.study.log import BASELINE, StudyLog
 from tuner.world.measurement import Failure, Outcome
 
+# What a command does beside the search, from its imports to its figures, takes so many times as
+# long as to import what draws. Of the budget: what is kept for it at most, how late it may be.
+END_BY_PREPARING, MOST_END, LATE_END = 9.0, 0.25, 0.03
 END_S = 2.0  # a world that is ended takes so long to end
 LONGEST_SHARE = 1 / 3  # of the budget: a longer world leaves no time to compare it with others
 LEAST_FIRST_S = 1.0  # without which a first world is not begun: it could only run into their end
@@ -35,6 +38,12 @@ def longest_world_s(budget_s: float) -> float:
     return max(LEAST_START_S, LONGEST_SHARE * budget_s)
 
 
+def kept_for_end_s(budget_s: float, prepared_s: float) -> float:
+    """What worlds leave of a budget for its end, by how long it took to get ready for that, on this
+    machine as it is now: a command may be a little late, and its end is no reason for no answer."""
+    return min(MOST_END * budget_s, max(0.0, END_BY_PREPARING * prepared_s - LATE_END * budget_s))
+
+
 @dataclass
 class Budget:
     """Wall time, over all sessions of a study."""
@@ -43,6 +52,7 @@ class Budget:
     spent_before_s: float  # what earlier sessions spent
     started_s: float  # when this session began, on `clock`
     clock: Callable[[], float]
+    end_s: float = 0.0  # what no world may take: the answer is written and drawn then
 
     @property
     def spent_s(self) -> float:
@@ -51,8 +61,8 @@ class Budget:
 
     @property
     def remaining_s(self) -> float:
-        """Seconds left; below zero when the budget is overdrawn."""
-        return self.total_s - self.spent_s
+        """Seconds left for worlds; below zero when the budget is overdrawn."""
+        return self.total_s - self.end_s - self.spent_s
 
     @property
     def is_spent(self) -> bool:

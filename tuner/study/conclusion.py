@@ -8,7 +8,7 @@ import numpy as np
 
 from tuner.decide.gains import LEAST_BLOCKS, BlockGains
 from tuner.decide.ranking import best_measured, cheapest
-from tuner.decide.statistics import Interval, blocks_needed, variance_between
+from tuner.decide.statistics import Interval, blocks_needed, interval, variance_between
 from tuner.decide.verdict import Comparison, VerdictKind, compare, enough_reach
 from tuner.study.evidence import (
     gains_of,
@@ -137,10 +137,24 @@ def comparison_of(log: StudyLog, without: frozenset[int] = frozenset()) -> Compa
     rival = strongest_rival(log)
     if rival is None:
         return Comparison(None, "undecided")
-    cheaper = cheapest([BASELINE, rival], log.log_cost(), log.threads()) == rival
+    cheaper = _is_cheaper(log, rival)
     others = {*not_excluded(log, BASELINE)}.difference((rival, *without))
     gain = gains_of(log).gain(rival, BASELINE)
     return compare(gain, log.rules, rival_cheaper=cheaper, others_excluded=not others)
+
+
+def _is_cheaper(log: StudyLog, rival: int) -> bool:
+    """Whether a rival has fewer threads than the baseline for as much CPU, or is shown to cost
+    less CPU: that varies as time does."""
+    if cheapest([BASELINE, rival], log.log_cost(), log.threads()) != rival:
+        return False
+    if log.threads()[rival] < log.threads()[BASELINE]:
+        return True
+    own, its = (dict(zip(trial.blocks, trial.cpu_costs, strict=True))
+                for trial in (log.trials[BASELINE], log.trials[rival]))  # fmt: skip
+    saved = np.array([own[block] - its[block] for block in own.keys() & its.keys()])
+    shown = interval(saved, 1 - log.rules.alpha, comparisons=len(rivals_of(log)))
+    return shown is not None and shown.low > 0
 
 
 def _leader(log: StudyLog, best: int | None, challenger: int | None) -> int | None:

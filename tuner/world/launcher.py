@@ -167,8 +167,16 @@ class InspectsPrograms(Protocol):
         """Run a draft's program as it is, as often as that may show more; who has seen enough asks
         for no more.
 
-        `failure_folder` is for the evidence of a program that fails, alone. A second run is traced
-        to `trace`, if that can be. Raises as `Launcher.subject_of` does."""
+        `failure_folder` is for the evidence of a program that fails, alone. Each run but a cold
+        first one is traced to `trace`, if that can be. Raises as `Launcher.subject_of` does."""
+
+
+@runtime_checkable
+class ExpectsThreads(Protocol):
+    """A launcher that makes itself ready for runs with other numbers of intra-op threads."""
+
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """Begin with that for the first of these; it goes on until the next run, which waits."""
 
 
 @runtime_checkable

@@ -34,12 +34,16 @@ SECOND = "a second run of the program failed: exit code 1"
 class FakeStarters:
     """A network of its own is there, and a server for the one command."""
 
-    def __init__(self, told: list[str], *, cold: bool = False) -> None:
-        self._told, self._cold = told, cold
+    def __init__(self, told: list[str], *, cold: bool = False, begun: bool = False) -> None:
+        self._told, self._cold, self._begun = told, cold, begun
         self.in_own_network, self.is_warm, self.how = True, False, "cold"
 
-    def start_cold(self, *, alone: bool = True) -> None:
-        pass
+    def start_cold(self, *, alone: bool = True, keeps_servers: bool = False) -> None:
+        self.is_warm = False
+
+    def use_begun(self) -> bool:
+        self.is_warm = self._begun
+        return self._begun
 
     def leave_network(self) -> None:
         self.in_own_network = False
@@ -54,9 +58,11 @@ class FakeStarters:
         self._told.append(f"each run starts cold: {why}")
 
 
-def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -> ProgramSpec:
-    """What is found out where runs go well, `ok`, or are ended once they have begun, or print
-    something and fail; all of them run."""
+def discovered(
+    report: ProgramReport, runs: str, told: list[str], *, begun: bool = False, **keys: Any
+) -> ProgramSpec:
+    """What is found out where runs go well, `ok`, or are ended once they have begun, or later, or
+    print something and fail; all of them run, the first one warm where a server has `begun`."""
     request = ProgramRequest(commands=(("python", "main.py"),), **keys)
     ends = runs.split(", ")
 
@@ -64,13 +70,14 @@ def discovered(report: ProgramReport, runs: str, told: list[str], **keys: Any) -
         how = ends.pop(0)
         begun = how == "begun"
         end = ProgramEnd(
-            exit_codes=(int(how not in ("ok", "begun")),), run_s=9.0 if begun else 0.1,
+            exit_codes=(int(how not in ("ok", "begun", "cut")),), run_s=9.0 if begun else 0.1,
             output=OUTPUTS.get(how, ""), report=report, states=(),
         )  # fmt: skip
         learnt = Learnt(modules=("numpy",))
-        return TriedRun(end, outcome_of(end, request), learnt, was_cut=begun, only_begun=begun)
+        outcome, was_cut = outcome_of(end, request), how in ("begun", "cut")
+        return TriedRun(end, outcome, learnt, was_cut=was_cut, only_begun=begun)
 
-    starters = cast(Starters, FakeStarters(told, cold=request.cold))
+    starters = cast(Starters, FakeStarters(told, cold=request.cold, begun=begun))
     *_, last = Discovery(request, starters, run, lambda spec: spec, told.append).runs(60.0)
     assert ends == []
     return last.subject
@@ -107,6 +114,31 @@ def test_a_run_that_fails_by_chance_decides_nothing(
     # What a run took that was ended once it had begun was spent.
     assert (9.0 in spec.run_s) == (runs.startswith("begun") and calls > 0)
     assert spec.may_vary == (9.0 in spec.run_s)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told", "starts", "calls"),
+    [
+        ("ok, ok", [WARM], "warm", 2),
+        # What is ended early shows all that another one would.
+        ("cut", [WARM], "warm", 1),
+        # What fails warm is run cold, which shows whether that is its own fault.
+        ("no data, ok, ok", [WARM], "warm", 2),
+        ("no data, ok, no data, no data, ok", [f"{COLD}: {DIFFERS}"], "cold", 2),
+        # So is what goes well the first time alone.
+        ("ok, no data, no data, ok", [f"{COLD}: {DIFFERS}"], "cold", 2),
+        ("no data, begun, ok", [WARM], "warm", 1),
+        # It is, and no other run is needed to know that.
+        ("no data, no data, no data", [IN_NETWORK, OWN, WARM], "warm", 0),
+    ],
+)
+def test_a_first_run_is_warm_where_the_files_say_what_is_imported(
+    report: ProgramReport, runs: str, told: list[str], starts: str, calls: int
+) -> None:
+    said: list[str] = []
+    spec = discovered(report, runs, said, begun=True)
+    assert [each[: len(start)] for each, start in zip(said, told, strict=True)] == told
+    assert (spec.starts, len(spec.calls)) == (starts, calls)
 
 
 @pytest.mark.parametrize("runs", ["ok, ok", "begun, ok"])

@@ -146,10 +146,14 @@ class Discovery:
     def runs(self, longest_s: float) -> Iterator[RunAsItIs]:
         """What the program is by one run, and by two; they get so many seconds."""
         self._until_s = time.monotonic() + longest_s
-        first = self._first_run()
+        tried = self._first_warm_run(longest_s)
+        first = tried if tried is not None and self.starters.is_warm else self._first_run()
+        if first.was_cut and self.starters.is_warm:
+            yield self._last([first])
+            return
         if not first.only_begun:
             spec = self._spec([first])
-            yield self._seen(spec, [first], is_cold=True)
+            yield self._seen(spec, [first], is_cold=not self.starters.is_warm)
             if spec.window_s is not None:
                 self._steady = spec.steady
                 update = {name: getattr(spec, name) for name in WINDOW_FIELDS}
@@ -157,7 +161,7 @@ class Discovery:
         # Beyond the budget, a second run may take as long as the first, and then it is ended.
         second_s = first.end.run_s + SECOND_RUN_S
         until_s = max(self._until_s, time.monotonic() + second_s)
-        second = self._warm_run(first, until_s)
+        second = self._warm_run(first, tried, until_s)
         if second is None and first.failure is None:
             # The warm run may have spent the time.
             until_s = max(until_s, time.monotonic() + second_s)
@@ -168,13 +172,33 @@ class Discovery:
                 second = self._second_run(until_s)
         runs = [first, *filter(None, [second])]
         before_s = [runs.pop(0).end.run_s] if first.only_begun else []
+        yield self._last(runs, before_s)
+
+    def _last(self, runs: Sequence[TriedRun], before_s: Sequence[float] = ()) -> RunAsItIs:
+        """What the program is by all runs that there will be; see `_spec`."""
         spec = self._spec(runs, before_s=before_s)
         if self.starters.is_warm or self.request.cold:
             self.notify(f"each run starts {self.starters.how}")
         if spec.was_cut:
             ended = f"a first run was ended after {duration(runs[0].end.run_s)}"
             self.notify(f"{ended}: what would come later is not known")
-        yield self._seen(spec, [_in_window(spec, each) for each in runs])
+        return self._seen(spec, [_in_window(spec, each) for each in runs])
+
+    def _first_warm_run(self, longest_s: float) -> TriedRun | None:
+        """Run it warm at once; None where that cannot be. If it does not go well, later runs start
+        cold again: one is to show whether that is its own fault."""
+        if not self.starters.use_begun():
+            return None
+        left_s = self._until_s - time.monotonic()
+        run = self.run(self.request, time.monotonic() + left_s / 2, True)
+        if run.failure is None and self.starters.warm_up(run.learnt or Learnt(), self._until_s):
+            check_backend(run.end)
+            return run
+        self.starters.start_cold(keeps_servers=True)
+        if run.failure is not None and run.failure.failure == "timed-out":
+            # What hangs warm may be quick cold.
+            self._until_s = time.monotonic() + longest_s
+        return run
 
     def _first_run(self, *, learns: bool = True) -> TriedRun:
         """Run it cold, in a network of its own if it can; an error if nothing can be learnt. One
@@ -228,11 +252,14 @@ class Discovery:
             self.notify("the program does not run in a network of its own; it has the machine's")
         return run
 
-    def _warm_run(self, first: TriedRun, until_s: float) -> TriedRun | None:
-        """Run it warm, and see that it does what it did cold; None if each run starts cold."""
+    def _warm_run(self, first: TriedRun, tried: TriedRun | None, until_s: float) -> TriedRun | None:
+        """Run it warm, unless the one that was tried before the first has done as that did, and see
+        that it does what it did cold; None if each run starts cold."""
         learnt = first.learnt or Learnt()
         if not self.starters.warm_up(learnt, self._until_s):
             return None
+        if tried is not None and tried is not first and not tried.difference(first):
+            return tried
         run = self.run(self.request, until_s, False)
         if run.difference(first) and self.starters.is_warm and self._is_time_for(run):
             # It may have failed by chance.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -17,12 +18,8 @@ from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.warm_starting import (
-    Learnt,
-    WarmProcess,
-    WarmStarter,
-    recognise,
-)
+from tuner.world.command.warm.python_command import named_modules, recognise
+from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
 from tuner.world.environment import MachineState
 from tuner.world.own_network import OwnNetwork
@@ -71,6 +68,7 @@ class _Servers(ExitStack):
     def __init__(self, cold: Sequence[ColdStarter]) -> None:
         super().__init__()
         self.each: list[Starter] = []
+        self.are_awaited = False
         self._cold = cold
 
     def begin(
@@ -82,21 +80,28 @@ class _Servers(ExitStack):
         environment = HookOrder(config=Config.of({}), reports=Path()).environment(
             {**os.environ, **variables}
         )
-        learnt = replace(learnt, environment={**learnt.environment, **variables})
+        if learnt.environment is not None:
+            learnt = replace(learnt, environment={**learnt.environment, **variables})
         for each in self._cold:
             try:
                 warm = WarmStarter(each.command, environment, each.cwd, learnt, prefix=prefix,
-                                   until_s=until_s)  # fmt: skip
+                                   until_s=until_s, beside=self.warm)  # fmt: skip
             except LauncherError as error:
                 note(str(error))
                 self.each.append(each)
             else:
                 self.each.append(self.push(warm))
 
+    @property
+    def warm(self) -> list[WarmStarter]:
+        """Those that have a server."""
+        return [each for each in self.each if isinstance(each, WarmStarter)]
+
     def wait(self, note: Callable[[str], None]) -> dict[str, str]:
         """Wait until all have imported; one that cannot, as `note` is told, starts cold. What each
         run imports anew, and why."""
         left_out: dict[str, str] = {}
+        self.are_awaited = True
         for place, each in enumerate(self.each):
             if isinstance(each, WarmStarter):
                 try:
@@ -150,9 +155,11 @@ class Starters(AbstractContextManager["Starters"]):
         some = "" if count == all_ else f" ({count} of {all_} commands)"
         return f"warm{some}: from a process that has imported the same packages"
 
-    def start_cold(self, *, alone: bool = True) -> None:
-        """From the next run on start the commands as they are, `alone` in a network of its own."""
-        self._end_servers()  # perhaps in another network
+    def start_cold(self, *, alone: bool = True, keeps_servers: bool = False) -> None:
+        """From the next run on start the commands as they are, `alone` in a network of its own. Its
+        servers are kept for later runs alone that are in the same one."""
+        if not keeps_servers:
+            self._end_servers()
         self.each = self._cold(alone=alone)
 
     def _cold(self, *, alone: bool = True) -> Sequence[ColdStarter]:
@@ -171,31 +178,56 @@ class Starters(AbstractContextManager["Starters"]):
         found = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
         return not self._is_always_cold and not any(isinstance(each, str) for each in found)
 
-    def begin(self, until_s: float, learnt: Learnt) -> None:
-        """Have servers import this until a time by `time.monotonic`, while a run goes on: `warm_up`
-        waits for them, where it is the same."""
-        self._end_servers()
-        self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
-        self._servers = _Servers(self._cold())
-        self._import(self._servers, {})
+    def begin(self, until_s: float) -> None:
+        """Where all commands can be started warm, have servers import until a time by
+        `time.monotonic` what the program's files name."""
+        if self.may_be_warm():
+            parts = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
+            named = [named_modules(each, Path.cwd()) for each in parts if not isinstance(each, str)]
+            modules = tuple(dict.fromkeys(chain.from_iterable(named)))
+            self._begin(Learnt(modules=modules, environment=None), until_s, lambda why: None)
+
+    def use_begun(self) -> bool:
+        """Start runs from the servers that `begin` has begun, where each command has one."""
+        if self._servers is None:
+            return False
+        self._servers.wait(lambda why: None)  # the first run will tell
+        if len(self._servers.warm) == len(self._commands):
+            self.each = self._servers.each
+        return self.is_warm
 
     def warm_up(self, learnt: Learnt, until_s: float) -> bool:
         """From the next run on start each command warm that can be; whether there is one."""
         if self._is_always_cold:
             return False
-        if self._servers is None or self._learnt != learnt:
-            self.begin(until_s, learnt)
+        if self._servers is None or len(self._servers.warm) < len(self._commands):
+            if self._servers is None or learnt != self._learnt:
+                self._begin(learnt, until_s)
+        elif learnt != self._learnt:
+            self._learnt = learnt
+            for each in self._servers.warm:
+                each.learn(learnt, until_s)
         self._await_servers()
         return self.is_warm
+
+    def _begin(
+        self, learnt: Learnt, until_s: float, note: Callable[[str], None] | None = None
+    ) -> None:
+        self._end_servers()
+        self._learnt, self._longest_s = learnt, max(0.0, until_s - time.monotonic())
+        self._servers = _Servers(self._cold())
+        self._import(self._servers, {}, note or self._note_cold)
 
     def _await_servers(self) -> None:
         assert self._servers is not None
         self._wait(self._servers, self._note_cold)
         self.each = self._servers.each
 
-    def _import(self, servers: _Servers, variables: Mapping[str, str]) -> None:
+    def _import(
+        self, servers: _Servers, variables: Mapping[str, str], note: Callable[[str], None]
+    ) -> None:
         until_s, prefix = time.monotonic() + self._longest_s, self._network.prefix
-        servers.begin(self._learnt, until_s, variables, prefix, self._note_cold)
+        servers.begin(self._learnt, until_s, variables, prefix, note)
 
     def _wait(self, servers: _Servers, note: Callable[[str], None]) -> None:
         if left_out := servers.wait(note):
@@ -206,28 +238,48 @@ class Starters(AbstractContextManager["Starters"]):
         self, environment: Mapping[str, str]
     ) -> tuple[Sequence[Starter], Mapping[str, str]]:
         """`each`, or where the environment has other numbers of threads, those that have these,
-        too; the first time that takes as long as the imports. And the environment, without these
-        where no server can have them: all runs start alike, warm."""
+        too; the first time that takes as long as the imports, if nobody expected it. And the
+        environment, without these where no server can have them: all runs start alike, warm."""
+        for each in self._by_threads.values():
+            self._await_others(each)  # none imports beside a run
         threads = {name: environment[name] for name in THREAD_VARIABLES if name in environment}
         others = {name: text for name, text in threads.items() if os.environ.get(name) != text}
         if not self.is_warm or not others:
             return self.each, environment
         key = tuple(threads.items())
         if (servers := self._by_threads.pop(key, None)) is None:
-            kept = [each for each, those in self._by_threads.items() if those.each]
-            for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
-                self._by_threads.pop(oldest).close()
-            # Libraries read these as they are imported, so that other servers have to do that.
-            servers = self._by_threads[key] = _Servers(self._cold())
-            self._import(servers, threads)
-            self._wait(servers, self._note_alike)
-            if [*map(type, servers.each)] != [*map(type, self.each)]:
-                servers.close()
-                servers.each = []
+            servers = self._others(threads)
+            self._await_others(servers)
         self._by_threads[key] = servers
         if servers.each:
             return servers.each, environment
         return self.each, {k: v for k, v in environment.items() if k not in others}
+
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """Have servers import for runs with these intra-op threads, until the next run."""
+        for number in numbers[:MOST_OTHERS] if self.is_warm else ():
+            threads = {name: os.environ.get(name, str(number)) for name in THREAD_VARIABLES}
+            key = tuple(threads.items())
+            if key not in self._by_threads and any(v not in os.environ for v in THREAD_VARIABLES):
+                self._by_threads[key] = self._others(threads)
+
+    def _others(self, threads: Mapping[str, str]) -> _Servers:
+        """Servers with these variables, which libraries read as they are imported: they begin to
+        import. Those that were used longest ago are ended."""
+        kept = [each for each, those in self._by_threads.items() if those.each]
+        for oldest in kept[: len(kept) + 1 - MOST_OTHERS]:
+            self._by_threads.pop(oldest).close()
+        servers = _Servers(self._cold())
+        self._import(servers, threads, self._note_alike)
+        return servers
+
+    def _await_others(self, servers: _Servers) -> None:
+        """Wait until these have imported; they are none where not the same commands are warm."""
+        if not servers.are_awaited:
+            self._wait(servers, self._note_alike)
+            if [*map(type, servers.each)] != [*map(type, self.each)]:
+                servers.close()
+                servers.each = []
 
     def _note_alike(self, why: str) -> None:
         variables = " and ".join(THREAD_VARIABLES)
@@ -240,7 +292,7 @@ class Starters(AbstractContextManager["Starters"]):
             return
         self._may_start_again = False
         self._notify(f"{why}; it is started again")
-        self.begin(time.monotonic() + self._longest_s, self._learnt)
+        self._begin(self._learnt, time.monotonic() + self._longest_s)
         self._await_servers()
 
     def cool_down(self, why: str) -> None:

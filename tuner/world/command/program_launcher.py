@@ -33,7 +33,7 @@ from tuner.world.command.order import HookOrder, RecordingOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import Commands, LocalCommands, Starters, end_tree
 from tuner.world.command.running import check_commands
-from tuner.world.command.warm.warm_starting import Learnt, ServerGoneError, learn
+from tuner.world.command.warm.warm_starting import ServerGoneError, learn
 from tuner.world.environment import MachineReader, MachineState
 from tuner.world.launcher import RunAsItIs, TraceOrder, WorldOrder
 from tuner.world.live_world import LiveWorld
@@ -54,8 +54,6 @@ MOST_OUTPUT = 8 << 20
 _POLL_S = 0.01
 _QUESTIONS = 3
 """Two answers in a row prove a deadlock; the last question may not be answered by all yet."""
-# So long before a cold run may be ended, servers begin to import: about as long as that takes.
-IMPORTS_S = 6.0
 # A run as it is gets these shares of the budget: from the first on it ends once its calls have
 # settled, from the second on in any case. A cold one before warm ones ends once calls have begun.
 COLD_SHARES, WARM_SHARES, BEGUN_SHARE = (0.2, 0.3), (0.12, 0.2), 0.1
@@ -66,8 +64,6 @@ class _AsItIs(NamedTuple):
 
     learns: bool = False  # whether its ranks report what they import
     follow: Follow | None = None
-    begin: Callable[[Learnt], None] | None = None
-    """Of one that ends once its calls have begun: called before, with what its ranks import."""
 
 
 class ProgramLauncher:
@@ -88,10 +84,13 @@ class ProgramLauncher:
         self._network = OwnNetwork()
         self._open, self._of_program = ExitStack(), ExitStack()
         self._starters: Starters  # once the program is known
+        self._begun: ProgramRequest | None = None
         self._scratch: Path | None = None
         self._machine = MachineReader()
 
     def __enter__(self) -> Self:
+        if self._scratch is not None:  # `begin` wants it entered earlier
+            return self
         sweep()
         self._scratch = Path(tempfile.mkdtemp(prefix=own_prefix()))
         self._open.callback(shutil.rmtree, self._scratch, ignore_errors=True)
@@ -122,10 +121,10 @@ class ProgramLauncher:
     def inspect(
         self, draft: PlanDraft, failure_folder: Path | None = None, trace: Path | None = None
     ) -> Iterator[RunAsItIs]:
-        """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one
-        whether it can be started warm, and, if neither is cut, whether its number of calls varies.
-        A program that fails once its RPC has begun may go well with other options;
-        ProgramFailedError of another."""
+        """See `InspectsPrograms.inspect`. A first run shows its ranks and imports; a second one, if
+        that is not cut, whether its number of calls varies. Where it does not go well warm, a cold
+        one shows whether that is why. A program that fails once its RPC has begun may go well with
+        other options; ProgramFailedError of another."""
         request = draft.program
         if request is None:
             raise LauncherError("this launcher runs programs, and the plan has a workload")
@@ -133,34 +132,47 @@ class ProgramLauncher:
         if failure_folder is not None:
             shutil.rmtree(failure_folder, ignore_errors=True)
 
-        self._of_program.close()
-        starters = self._of_program.enter_context(self._starters_of(request))
-        self._starters, may_be_warm = starters, starters.may_be_warm()
-        may_be_cut = may_be_windowed(draft)
+        starters, self._begun = self.begin(draft), None
+        may_be_cut, may_be_warm = may_be_windowed(draft), starters.may_be_warm()
 
         def run_as_it_is(asked: ProgramRequest, until_s: float, learns: bool) -> TriedRun:
             deadline_s = min(until_s - time.monotonic(), draft.measuring.deadline_s)
             traced = None
-            if trace is not None and not learns:
+            if trace is not None and (starters.is_warm or not learns):
                 trace.unlink(missing_ok=True)  # of a run that did not count
                 traced = TraceOrder(path=trace, operators=True, is_needed=False)
             order = WorldOrder(
                 subject=asked, config=Config.of({}), deadline_s=deadline_s, trace=traced,
                 failure_folder=failure_folder, folder_called=str(failure_folder or ""),
             )  # fmt: skip
-            only_begins = learns and may_be_warm
+            only_begins = learns and may_be_warm and not starters.is_warm
             longest, late = WARM_SHARES if starters.is_warm else COLD_SHARES
             longest = BEGUN_SHARE if only_begins else longest
             if not may_be_cut or asked.window_s is not None:
                 return self._run(order, _AsItIs(learns))
             budget_s = draft.measuring.budget_s
             follow = Follow(longest * budget_s, late * budget_s, only_begins)
-            begin = partial(starters.begin, until_s) if only_begins else None
-            return self._run(order, _AsItIs(learns, follow, begin))
+            return self._run(order, _AsItIs(learns, follow))
 
         choose = partial(windowed, draft)
         discovery = Discovery(request, starters, run_as_it_is, choose, self._notify)
         return discovery.runs(draft.measuring.longest_start_s)
+
+    def begin(self, draft: PlanDraft) -> Starters:
+        """What starts a draft's program, once it is entered. `inspect` goes on with what has begun
+        since."""
+        request = draft.program
+        assert request is not None, "a workload has no commands"
+        if request != self._begun:
+            self._of_program.close()
+            self._starters = self._of_program.enter_context(self._starters_of(request))
+            self._begun = request
+            self._starters.begin(time.monotonic() + draft.measuring.longest_start_s)
+        return self._starters
+
+    def expect_threads(self, numbers: Sequence[int]) -> None:
+        """See `ExpectsThreads`."""
+        self._starters.expect_threads(numbers)
 
     def _starters_of(self, request: ProgramRequest) -> Starters:
         why_cold = "--cold asks for it" if request.cold else ""
@@ -190,7 +202,7 @@ class ProgramLauncher:
             time.sleep(PORT_WAIT_S)
 
     def _run_once(self, order: WorldOrder, as_it_is: _AsItIs, *, is_last: bool) -> TriedRun:
-        learns, follow, begin = as_it_is
+        learns, follow = as_it_is
         if self._scratch is None:
             raise LauncherError("the launcher is used outside its with block")
         request, trace = order.subject, order.trace
@@ -217,11 +229,9 @@ class ProgramLauncher:
                 order, request, commands, channel, folder, self._show, is_last=is_last
             )
             world.follow(follow)
-            if begin is not None:
-                world.on_ready = lambda: begin(learn(channel.messages()))
             outcome = world.run()
             learnt = learn(channel.messages()) if learns else None
-            only_begun = world.was_cut and begin is not None
+            only_begun = world.was_cut and follow is not None and follow.only_begins
             return TriedRun(world.end, outcome, learnt, world.was_cut, only_begun)
 
     def _commands(
@@ -265,8 +275,6 @@ class _ProgramWorld(LiveWorld):
         self._window = Window(request, channel.report)
         self._follower: Follower | None = None
         self.was_cut = False
-        self.on_ready: Callable[[], None] | None = None
-        """Called once all ranks are ready, and it may soon be ended early."""
         self._codes: tuple[int | None, ...] = ()
         self._counted: Counted | None = None
         self._stopped_ns: int | None = None
@@ -304,9 +312,6 @@ class _ProgramWorld(LiveWorld):
     def _probe(self) -> bool:
         self._channel.note_gone()
         report, now_ns = self._channel.report(), time.time_ns()
-        if self.on_ready and report.is_ready and self._may_end_soon():
-            self.on_ready()
-            self.on_ready = None
         self._channel.ask("" if suspected_ns(report) is None else "threads")
         why = {
             "is_late": now_ns - (report.no_listener_since_ns or now_ns) > UNMET_S * 1e9,
@@ -315,11 +320,6 @@ class _ProgramWorld(LiveWorld):
         }
         self._why = {field: value for field, value in why.items() if value}
         return bool(self._why)
-
-    def _may_end_soon(self) -> bool:
-        """Whether it may soon be ended early; one that goes on to its end is not disturbed."""
-        follower = self._follower
-        return follower is not None and self._lasted_s() >= follower.follow.longest_s - IMPORTS_S
 
     def _handed_over_s(self) -> float:
         return self._channel.report().handed_over_s(time.time_ns())

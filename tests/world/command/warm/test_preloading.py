@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from testing.known import known
 from tests.world.command.warm.starting_both import PYTHON, hooked, learnt_with, run_to_end
 from tuner.errors import LauncherError
 from tuner.plan.config import Config
 from tuner.world.command.order import HookOrder
 from tuner.world.command.program_channel import ProgramChannel
 from tuner.world.command.program_commands import ColdStarter, Starters
-from tuner.world.command.warm.warm_starting import WarmStarter, learn
+from tuner.world.command.warm.warm_starting import Learnt, WarmStarter, learn
 from tuner.world.own_network import OwnNetwork
 
 pytestmark = pytest.mark.slow
@@ -96,6 +97,34 @@ def test_what_each_run_imports_anew_is_told(folder: Path, monkeypatch: pytest.Mo
     assert sentence.startswith("imported anew by each run: leaves_a_thread (it leaves a thread")
 
 
+def test_what_files_name_is_imported_first_and_what_a_run_shows_then(folder: Path) -> None:
+    """By the same server, though a run has left a process there."""
+    (folder / "main.py").write_text(f"{PROGRAM}if os.fork() == 0: __import__('time').sleep(600)\n")
+    environment = environment_of(folder)
+    named = Learnt(modules=("is_fine", "beside_main"), environment=None)
+    with WarmStarter([PYTHON, "main.py"], environment, folder, named) as warm:
+        first = run_to_end(warm, environment)
+        warm.learn(learnt_with(environment, ["is_fine", "is_fine_too"]), math.inf)
+        warm.wait()
+        second = run_to_end(warm, environment)
+        assert warm.left_out == {}
+        warm.learn(learnt_with({**environment, "OMP_NUM_THREADS": "3"}), math.inf)
+        with pytest.raises(LauncherError, match="it sets OMP_NUM_THREADS, which libraries read as"):
+            warm.wait()
+    assert json.loads(first.out) == [["is_fine"], "1"]
+    assert json.loads(second.out) == [["is_fine", "is_fine_too"], "1"]
+
+
+def test_a_module_that_a_fork_would_break_is_found_later_too(folder: Path) -> None:
+    environment = environment_of(folder)
+    named = Learnt(modules=("is_fine",), environment=None)
+    with WarmStarter([PYTHON, "main.py"], environment, folder, named) as warm:
+        warm.learn(learnt_with(environment, ["is_fine", "leaves_a_thread"]), math.inf)
+        warm.wait()
+        assert json.loads(run_to_end(warm, environment).out) == [["is_fine"], "1"]
+        assert [*warm.left_out] == ["leaves_a_thread"]
+
+
 def test_variables_that_are_read_at_import_are_the_same(folder: Path) -> None:
     environment = environment_of(folder)
     command = [PYTHON, "main.py"]
@@ -156,7 +185,7 @@ def test_what_is_learnt_is_what_was_installed(folder: Path) -> None:
         assert not {"is_fine_too", "beside_main", "__main__", "rpc_tuner_hook"} & set(
             learnt.modules
         )
-        assert learnt.environment["OMP_PLACES"] == "cores"
+        assert known(learnt.environment)["OMP_PLACES"] == "cores"
         with WarmStarter(command, environment, folder, learnt) as warm:
             assert run_to_end(warm, environment) == ended
             assert warm.left_out == {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.world.command.warm.warm_starting import PythonCommand, recognise
+from tuner.world.command.warm.python_command import PythonCommand, recognise
 
 
 @pytest.fixture

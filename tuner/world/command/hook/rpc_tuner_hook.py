@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -98,13 +98,18 @@ def is_installed(name: str, file: str) -> bool:
     """Whether a module's file belongs to Python or to a package that is not there to be edited. The
     tool itself does not, wherever it is: a process of the program loads it once there is an order.
     """
-    import sysconfig
-
     if name.partition(".")[0] == "tuner" or file.startswith(_OUR_FOLDER):
         return False
-    folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")]
     is_package = {"site-packages", "dist-packages"} & {*file.split("/")}
-    return bool(is_package) or file.startswith(tuple(folders))
+    return bool(is_package) or file.startswith(_of_python())
+
+
+@cache
+def _of_python() -> tuple[str, ...]:
+    """Python's own folders; it takes a while to find them, and there are many modules."""
+    import sysconfig
+
+    return tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 
 
 def installed_modules() -> list[str]:

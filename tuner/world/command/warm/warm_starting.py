@@ -2,14 +2,12 @@
 else of this folder is behind this module."""
 
 import math
-import re
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +17,7 @@ from typing import Any, Self
 from tuner.errors import LauncherError
 from tuner.world.command.hook.rpc_tuner_hook import read_at_import
 from tuner.world.command.order import HOOK, ORDER_VARIABLE
+from tuner.world.command.warm.python_command import recognise
 from tuner.world.descendants import kill_group
 from tuner.world.messages import Message, of_warm_server
 from tuner.world.socket_channel import SocketChannel
@@ -29,12 +28,6 @@ _START_S, _LEAST_START_S = 300.0, 1.0
 # The longest that a server takes to fork; one that was stopped never does.
 _FORK_S = 20.0
 _END_S = 20.0
-_INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
-_KEPT = "bBdOPqRsuW"
-"""Options that the server is started with too, so that each has the effect that it has."""
-_KEPT_X = {"dev", "faulthandler", "frozen_modules", "int_max_str_digits", "no_debug_ranges",
-           "pycache_prefix", "utf8", "warn_default_encoding"}  # fmt: skip
-_WITHOUT_HOOK = "EIS"
 
 
 class ServerGoneError(LauncherError):
@@ -47,7 +40,8 @@ class Learnt:
     what is installed; and the variables that they had which libraries read at their import."""
 
     modules: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = field(default_factory=dict)
+    """None of what no run has shown: the modules are those that the program's files name."""
 
 
 def learn(messages: Iterable[Sequence[Message]]) -> Learnt:
@@ -100,7 +94,8 @@ class WarmStarter:
     Children that the program starts by `spawn` come from it too; those that they start in turn
     start cold, as does what the program starts by `subprocess` or `exec`. LauncherError says why
     it cannot be. `environment` is the program's, with the hook; `prefix` goes before the server's
-    command; one that still imports at `until_s`, by `time.monotonic`, is given up.
+    command; one that still imports at `until_s`, by `time.monotonic`, is given up. A command of the
+    same interpreter as one `beside` it shares its server.
 
     What a program can see of it:
 
@@ -121,6 +116,7 @@ class WarmStarter:
         *,
         prefix: Sequence[str] = (),
         until_s: float = math.inf,
+        beside: Iterable[Self] = (),
     ) -> None:
         parts = recognise(command, environment, cwd)
         if isinstance(parts, str):
@@ -129,35 +125,26 @@ class WarmStarter:
                       "orig_argv": [*command]}  # fmt: skip
         self._cwd = cwd.absolute()
         self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
-        self._learnt = learnt
+        self._interpreter = parts.interpreter
         self._running: list[WarmProcess] = []
-        self._new_server = partial(_Server, [*prefix, *parts.interpreter], self._environment,
-                                   self._cwd, learnt.modules, until_s)  # fmt: skip
-        self._server = self._new_server(one_by_one=False)
-        self.left_out: Mapping[str, str] = {}
+        shared = [each._imports for each in beside if each._interpreter == parts.interpreter]
+        self._imports: _Imports = shared[0] if shared else _Imports(
+            partial(_Server, [*prefix, *parts.interpreter], self._environment, self._cwd), learnt,
+            self._environment, until_s,
+        )  # fmt: skip
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
         """Modules that are not imported beforehand, and why not, as a clause."""
+        return self._imports.left_out
 
     def wait(self) -> None:
         """Wait until all is imported. LauncherError says why it cannot be, and ends the server."""
-        found = None
-        with suppress(LauncherError):  # perhaps a module ends the process that imports it
-            found = self._server.found()
-        if found is None or found["unfit"] is not None:
-            # Some module leaves what does not survive a fork: find out which one.
-            self._server.close()
-            self._server = self._new_server(one_by_one=True)
-            found = self._server.found()
-        self.left_out = found["left_out"]
-        # What Python, a sitecustomize or a library sets is set again by the server.
-        known = {**self._environment, **found["changed"]}
-        if found["unfit"] is not None:
-            why = f"it cannot be imported beforehand: {found['unfit']}"
-        elif by_program := _differing(self._learnt.environment, read_at_import(known)):
-            why = f"it sets {', '.join(by_program)}, which libraries read as they are imported"
-        else:
-            return
-        self._server.close()
-        raise LauncherError(f"the program cannot be started warm: {why}")
+        self._imports.wait()
+
+    def learn(self, learnt: Learnt, until_s: float) -> None:
+        """Have the server, which has imported something, import this too; `wait` waits for it."""
+        self._imports.add(learnt, until_s)
 
     def start(self, environment: Mapping[str, str], stdout: int, stderr: int) -> WarmProcess:
         """As a `ColdStarter`; what libraries read at their import must be as the server has it."""
@@ -166,22 +153,71 @@ class WarmStarter:
             raise LauncherError(f"the server was started with another {', '.join(differing)}")
         self._running = [process for process in self._running if process.poll() is None]
         order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
-        self._running.append(self._server.start(order, stdout, stderr))
+        self._running.append(self._imports.server.start(order, stdout, stderr))
         return self._running[-1]
 
     def check(self) -> None:
         """ServerGoneError if the server has ended, and with it what was started last."""
         if any(process.is_lost for process in self._running):
-            raise self._server.gone()
+            raise self._imports.server.gone()
 
     def __enter__(self) -> Self:
         self.wait()
         return self
 
     def __exit__(self, *ending: object) -> None:
-        self._server.close()  # and all that is left of what it has started
+        self._imports.server.close()  # and all that is left of what it has started
         for process in self._running:
             process.wait()
+
+
+class _Imports:
+    """The server of commands that have one interpreter, and what came of its imports."""
+
+    def __init__(
+        self, new_server: Callable[..., "_Server"], learnt: Learnt, environment: Mapping[str, str],
+        until_s: float,
+    ) -> None:  # fmt: skip
+        self._new_server, self._learnt, self._environment = new_server, learnt, environment
+        self._until_s = until_s
+        self._problem: str | None = None
+        """Why it cannot be; empty if it can, None until that is known."""
+        self.left_out: Mapping[str, str] = {}
+        self.server = new_server(learnt, until_s, one_by_one=False)
+
+    def add(self, learnt: Learnt, until_s: float) -> None:
+        """See `WarmStarter.learn`; once for all commands."""
+        if learnt != self._learnt:
+            self._learnt, self._until_s, self._problem = learnt, until_s, None
+            self.server.order(learnt, until_s)
+
+    def wait(self) -> None:
+        """See `WarmStarter.wait`."""
+        if self._problem is None:
+            self._problem = self._found()
+        if self._problem:
+            self.server.close()
+            raise LauncherError(f"the program cannot be started warm: {self._problem}")
+
+    def _found(self) -> str:
+        found = None
+        with suppress(LauncherError):  # perhaps a module ends the process that imports it
+            found = self.server.found()
+        if found is None or found["unfit"] is not None:
+            # Some module leaves what does not survive a fork: find out which one.
+            self.server.close()
+            self.server = self._new_server(self._learnt, self._until_s, one_by_one=True)
+            found = self.server.found()
+        self.left_out = found["left_out"]
+        if found["unfit"] is not None:
+            return f"it cannot be imported beforehand: {found['unfit']}"
+        if (environment := self._learnt.environment) is None:
+            return ""
+        # What Python, a sitecustomize or a library sets is set again by the server.
+        known = {**self._environment, **found["changed"]}
+        if by_program := _differing(environment, read_at_import(known)):
+            return f"it sets {', '.join(by_program)}, which libraries read as they are imported"
+        return ""
 
 
 class _Server:
@@ -193,11 +229,12 @@ class _Server:
         interpreter: Sequence[str],
         environment: Mapping[str, str],
         cwd: Path,
-        modules: Sequence[str],
+        learnt: Learnt,
         until_s: float,
         *,
         one_by_one: bool,
     ) -> None:
+        self._one_by_one = one_by_one
         ours, theirs = socket.socketpair()
         self._control = SocketChannel(ours)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the server
@@ -218,17 +255,24 @@ class _Server:
             theirs.close()
         self._codes: dict[int, int | None] = {}
         """The exit code of each process; None while it runs."""
+        self.order(learnt, until_s)
+
+    def order(self, learnt: Learnt, until_s: float) -> None:
+        """Have it import what it has not imported, until then."""
         self._imports = True
         self._until_s = min(until_s, time.monotonic() + _START_S)
-        ours.settimeout(self._left_s)
+        order = {"modules": learnt.modules, "one_by_one": self._one_by_one,
+                 "are_named": learnt.environment is None}  # fmt: skip
+        self._control.connection.settimeout(self._left_s)
         with suppress(OSError):  # `found` says that it is gone
-            self._control.send({"modules": modules, "one_by_one": one_by_one})
-        ours.settimeout(None)
+            self._control.send(order)
+        self._control.connection.settimeout(None)
 
     def found(self) -> dict[str, Any]:
         """What came of the imports, once they are done."""
         try:
-            found = self._heard(self._left_s)
+            while (found := self._heard(self._left_s))["kind"] != "preloaded":
+                pass
         except TimeoutError:
             self.close()
             raise ServerGoneError("importing its packages beforehand takes too long") from None
@@ -313,75 +357,3 @@ class _Server:
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The names whose values differ, or that only one has."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
-@dataclass(frozen=True)
-class PythonCommand:
-    """A command that runs a script, a module or the code after `-c` in Python."""
-
-    interpreter: tuple[str, ...]
-    """Python, and the options that are its own."""
-    kind: str
-    """`script`, `module` or `code`."""
-    name: str
-    """The script's path as it is given, the module's name, or the code."""
-    arguments: tuple[str, ...]
-
-
-def recognise(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path
-) -> PythonCommand | str:
-    """The parts of a command that can be started warm; of another one, a clause that says why not.
-    The environment says where Python is."""
-    if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
-        return "it does not start with python"
-    python = cwd / command[0] if "/" in command[0] else command[0]
-    if shutil.which(python, path=environment.get("PATH")) is None:
-        return f"{command[0]} cannot be started"
-    after = 1
-    for letter, value, place in _options(command):
-        if letter in "cm" and place <= len(command):
-            # What is before it in the same argument is an option too: `-um`.
-            before = command[after][1 : command[after].index(letter)]
-            interpreter = (*command[:after], *([f"-{before}"] if before else []))
-            kind = {"c": "code", "m": "module"}[letter]
-            return PythonCommand(interpreter, kind, value, tuple(command[place:]))
-        if (problem := _problem(letter, value)) is not None:
-            return problem
-        after = place
-    if after >= len(command) or command[after] == "-":
-        return "it names no script"
-    name = command[after]
-    if not (cwd / name).is_file() or Path(name).suffix in {".pyc", ".zip", ".pyz"}:
-        return f"{name} is no file of Python's source"
-    return PythonCommand(tuple(command[:after]), "script", name, tuple(command[after + 1 :]))
-
-
-def _options(command: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-    """Each option of the interpreter: its letter, its value, and where the next argument is."""
-    place = 1
-    while place < len(command) and command[place].startswith("-") and command[place] != "-":
-        argument = command[place]
-        for at, letter in enumerate(argument[1:], start=1):
-            if letter in "cmWX":
-                value = argument[at + 1 :]
-                if not value:
-                    place += 1
-                    value = command[place] if place < len(command) else ""
-                yield letter, value, place + 1
-                break
-            # It takes effect with the rest of its argument.
-            yield letter, "", place + (at == len(argument) - 1)
-        place += 1
-
-
-def _problem(letter: str, value: str) -> str | None:
-    """Why an option of the interpreter rules a warm start out; None if it does not."""
-    name = value.partition("=")[0]
-    if letter in _KEPT or (letter == "X" and name in _KEPT_X):
-        return None
-    if letter == "X":
-        return f"-X {name} looks at how Python starts"
-    if letter in _WITHOUT_HOOK:
-        return f"-{letter} keeps the hook out"
-    return f"the option -{letter} of python asks for another way of running"

@@ -19,8 +19,8 @@ from .preloading import keep_to_the_end, preload
 
 
 def main(descriptor: int) -> None:
-    """Serve the socket until the other side closes it; then end all that was started. Its first
-    message says what to import, each later one what to run. For the answers see
+    """Serve the socket until the other side closes it; then end all that was started. Its
+    messages say what to import, as the first one does, or what to run. For the answers see
     `tuner.world.messages`."""
     hook = importlib.import_module("rpc_tuner_hook")
     del sys.path[:2]
@@ -45,11 +45,7 @@ class _Server:
         """What to run, in the process that is to run it; None in the server, at its end."""
         descendants.keep_orphans()  # nothing that a program leaves may get out of reach
         order, _ = self._control.receive()
-        before = set(sys.modules)
-        found = preload(order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"])
-        keep_to_the_end(sys.modules.keys() - before)
-        changed = _changed_environment()
-        self._report("preloaded", os.getpid(), **found, changed=changed)
+        changed = self._import(order)
         signal.signal(signal.SIGCHLD, self._reap)
         while True:
             try:
@@ -57,6 +53,12 @@ class _Server:
             except (EOFError, OSError):
                 return None
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            if "modules" in order:
+                descendants.end_descendants(os.getpid())  # what a run has left, and no module
+                self._reap(signal.SIGCHLD, None)
+                changed = self._import(order)
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+                continue
             if (pid := os.fork()) == 0:
                 break
             for descriptor in descriptors:
@@ -73,6 +75,18 @@ class _Server:
         inherited = {**order, "environment": environment, "blocked": blocked, "ignored": []}
         program.become(inherited, {0: os.open(os.devnull, os.O_RDONLY), 1: out, 2: err})
         return template.keep_template(order["task"], self._hook.read_at_import)
+
+    def _import(self, order: dict[str, Any]) -> dict[str, str]:
+        """Import what an order names, and report it; what the environment has that is new."""
+        before = set(sys.modules)
+        found = preload(
+            order["modules"], self._hook.is_installed, one_by_one=order["one_by_one"],
+            are_named=order["are_named"],
+        )  # fmt: skip
+        keep_to_the_end(sys.modules.keys() - before)
+        changed = _changed_environment()
+        self._report("preloaded", os.getpid(), **found, changed=changed)
+        return changed
 
     def _reap(self, number: int, frame: object) -> None:
         is_over = False

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import importlib.util
 import os
 import sys
 import time
@@ -21,16 +22,18 @@ _SHARED = ("socket:", "pipe:", "anon_inode:", "/dev/nvidia", "/dev/dri", "/dev/k
 
 
 def preload(
-    modules: Sequence[str], is_installed: Callable[[str, str], bool], *, one_by_one: bool
-) -> dict[str, object]:
-    """Import modules in this order; those that are not there are passed over. `one_by_one` each is
-    tried in a process of its own first, which takes twice the time. Returns `unfit`, why this
-    process cannot be forked now, and `left_out`, why modules are not imported."""
+    modules: Sequence[str], is_installed: Callable[[str, str], bool], *, one_by_one: bool,
+    are_named: bool = False,
+) -> dict[str, object]:  # fmt: skip
+    """Import modules in this order; those that are not there are passed over, and where they are
+    those that a program's files name, `are_named`, its own too. `one_by_one` each is tried in a
+    process of its own first, which takes twice the time. Returns `unfit`, why this process cannot
+    be forked now, and `left_out`, why modules are not imported."""
     why_unfit = partial(_why_unfit, is_installed, {*sys.modules}, _descriptors().keys())
     left_out: dict[str, str] = {}
     gc.disable()
     for name in modules:
-        if name in sys.modules:
+        if name in sys.modules or (are_named and _is_own(name, is_installed)):
             continue
         reason = _tried(name, why_unfit) if one_by_one else None
         if reason is None:
@@ -111,6 +114,15 @@ def _import(name: str) -> None:
     """Import a module; what is wrong with it is for the program to find."""
     with contextlib.suppress(Exception, SystemExit):
         importlib.import_module(name)
+
+
+def _is_own(name: str, is_installed: Callable[[str, str], bool]) -> bool:
+    """Whether a module is in a file of the program, or of a package that is there to be edited."""
+    with contextlib.suppress(Exception):
+        spec = importlib.util.find_spec(name.partition(".")[0])
+        if spec is not None and spec.has_location and spec.origin is not None:
+            return not is_installed(name, spec.origin)
+    return False
 
 
 def _tried(name: str, why_unfit: Callable[[], str | None]) -> str | None:
