@@ -1,5 +1,6 @@
 """Whole studies on the fake launcher: what they answer, what they leave, and limits."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def test_what_is_recommended(
     result = tune(**asked)
     assert (result.verdict, result.best) == (verdict, None if best is None else threads(best))
     assert (tune.folder / "recommended.json").exists() == (best is not None)
+
+
+def test_cpu_time_that_varies_from_world_to_world_makes_nothing_cheaper(tune: Tune) -> None:
+    said = []
+    for seed in range(6):
+        cores = random.Random(seed)
+        result = tune(
+            sigma=0.005, noise=seed, cpu_cores=lambda _, c=cores: c.lognormvariate(0.5, 0.3),
+            space={"rpc_timeout": [30, 60]}, overwrite=seed > 0,
+        )  # fmt: skip
+        said.append(result.verdict)
+    assert said == 6 * ["keep-baseline"]
 
 
 def test_the_study_is_an_optuna_study_that_says_by_how_much_the_best_is_better(tune: Tune) -> None:
