@@ -37,12 +37,13 @@ def difference(cold: Ended, warm: Ended) -> str:
 
 @pytest.mark.parametrize(
     "how",
-    [("-W", "error", "sees.py", "one", "two words"), ("-u", "-m", "sees", "-m"),
-     ("-OP", "./sees.py"), ("-W", "error", "-uc", "import sees; sees.show()", "one", "-c")],
+    [(PYTHON, "-W", "error", "sees.py", "one", "two words"), (PYTHON, "-u", "-m", "sees", "-m"),
+     (PYTHON, "-OP", "./sees.py"), ("env", "SEEN_BY_C=own", "RANK=1", PYTHON, "sees.py", "A=1"),
+     (PYTHON, "-W", "error", "-uc", "import sees; sees.show()", "one", "-c")],
 )  # fmt: skip
 def test_a_program_and_its_children_see_the_same(how: tuple[str, ...], tmp_path: Path) -> None:
     environment = hooked(tmp_path, SEEN_BY_C="given", PYTHONPATH=str(HERE))
-    cold, warm = both([PYTHON, *how], environment, HERE)
+    cold, warm = both([*how], environment, HERE)
     assert difference(cold, warm) == ""
     assert warm.code == 0
     seen = json.loads(warm.out[warm.out.index("{") :])

@@ -43,9 +43,20 @@ def test_a_script_a_module_or_code(
     )
 
 
+def test_what_env_sets_before_a_command_is_its_own(folder: Path) -> None:
+    found = recognised("/usr/bin/env RANK=1 A= python -u main.py B=2", folder)
+    own = (("RANK", "1"), ("A", ""))
+    assert found == PythonCommand(("python", "-u"), "script", "main.py", ("B=2",), own)
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [
+        ("env RANK=1 sh main.sh", "it does not start with python"),
+        ("env -i python main.py", "it does not start with python"),
+        ("env RANK=1", "it does not start with python"),
+        ("env OMP_NUM_THREADS=1 PATH=/bin python main.py",
+         "it sets OMP_NUM_THREADS, PATH, which is read before the program is"),
         ("torchrun main.py", "it does not start with python"),
         ("python-config main.py", "it does not start with python"),
         ("bin/python3 main.py", "bin/python3 cannot be started"),
@@ -62,6 +73,6 @@ def test_a_script_a_module_or_code(
         ("python --version", "the option -- of python asks for another way of running"),
         ("python -Ximporttime main.py", "-X importtime looks at how Python starts"),
     ],
-)
+)  # fmt: skip
 def test_others_say_why(command: str, why: str, folder: Path) -> None:
     assert recognised(command, folder) == why

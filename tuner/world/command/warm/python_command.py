@@ -5,12 +5,14 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
-from tuner.world.command.hook.rpc_tuner_hook import RPC_MODULE
+from tuner.world.command.hook.rpc_tuner_hook import RPC_MODULE, read_at_import
 
 _INTERPRETER = re.compile(r"python(3(\.\d+)?)?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KEPT = "bBdOPqRsuW"
 """Options that the server is started with too, so that each has the effect that it has."""
 _KEPT_X = {"dev", "faulthandler", "frozen_modules", "int_max_str_digits", "no_debug_ranges",
@@ -29,6 +31,8 @@ class PythonCommand:
     name: str
     """The script's path as it is given, the module's name, or the code."""
     arguments: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    """What `env NAME=VALUE` before it sets."""
 
 
 def recognise(
@@ -36,6 +40,8 @@ def recognise(
 ) -> PythonCommand | str:
     """The parts of a command that can be started warm; of another one, a clause that says why not.
     The environment says where Python is."""
+    if command and Path(command[0]).name == "env":
+        return _behind_env(command, environment, cwd)
     if not command or _INTERPRETER.fullmatch(Path(command[0]).name) is None:
         return "it does not start with python"
     python = cwd / command[0] if "/" in command[0] else command[0]
@@ -58,6 +64,20 @@ def recognise(
     if not (cwd / name).is_file() or Path(name).suffix in {".pyc", ".zip", ".pyz"}:
         return f"{name} is no file of Python's source"
     return PythonCommand(tuple(command[:after]), "script", name, tuple(command[after + 1 :]))
+
+
+def _behind_env(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path
+) -> PythonCommand | str:
+    """`recognise` of `env NAME=VALUE python ...`."""
+    values = [*takewhile(_ASSIGNMENT.match, command[1:])]
+    variables = dict(value.split("=", 1) for value in values)
+    if early := sorted({"PATH", *read_at_import(variables)} & variables.keys()):
+        return f"it sets {', '.join(early)}, which is read before the program is"
+    parts = recognise(command[1 + len(values) :], environment, cwd)
+    if isinstance(parts, str):
+        return parts
+    return replace(parts, variables=(*variables.items(), *parts.variables))
 
 
 def _options(command: Sequence[str]) -> Iterator[tuple[str, str, int]]:

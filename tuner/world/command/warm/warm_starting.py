@@ -122,7 +122,8 @@ class WarmStarter:
         if isinstance(parts, str):
             raise LauncherError(f"the program cannot be started warm: {parts}")
         self._task = {"kind": parts.kind, "name": parts.name, "argv": parts.arguments,
-                      "orig_argv": [*command]}  # fmt: skip
+                      "orig_argv": [*command[command.index(parts.interpreter[0]) :]]}  # fmt: skip
+        self._variables = dict(parts.variables)
         self._cwd = cwd.absolute()
         self._environment = {k: v for k, v in environment.items() if k != ORDER_VARIABLE}
         self._interpreter = parts.interpreter
@@ -152,7 +153,8 @@ class WarmStarter:
         if differing:
             raise LauncherError(f"the server was started with another {', '.join(differing)}")
         self._running = [process for process in self._running if process.poll() is None]
-        order = {"task": self._task, "cwd": str(self._cwd), "environment": dict(environment)}
+        order = {"task": self._task, "cwd": str(self._cwd),
+                 "environment": {**environment, **self._variables}}  # fmt: skip
         self._running.append(self._imports.server.start(order, stdout, stderr))
         return self._running[-1]
 
