@@ -29,6 +29,7 @@ STUCK_PROBES = 5
 """After so many in a row, a second each, without a call and without an idle thread it is stuck."""
 END_S = 0.5
 """About how long it takes to end a run."""
+_WARM_SHARE = 1 / 3  # of the time for first runs, for a warm one that is tried before a cold one
 WARM_S = 2.0
 """So long at most a warm run takes beside its calls, for which the window is chosen."""
 
@@ -146,7 +147,7 @@ class Discovery:
     def runs(self, longest_s: float) -> Iterator[RunAsItIs]:
         """What the program is by one run, and by two; they get so many seconds."""
         self._until_s = time.monotonic() + longest_s
-        tried = self._first_warm_run(longest_s)
+        tried = self._first_warm_run()
         first = tried if tried is not None and self.starters.is_warm else self._first_run()
         if first.was_cut and self.starters.is_warm:
             yield self._last([first])
@@ -184,20 +185,18 @@ class Discovery:
             self.notify(f"{ended}: what would come later is not known")
         return self._seen(spec, [_in_window(spec, each) for each in runs])
 
-    def _first_warm_run(self, longest_s: float) -> TriedRun | None:
+    def _first_warm_run(self) -> TriedRun | None:
         """Run it warm at once; None where that cannot be. If it does not go well, later runs start
         cold again: one is to show whether that is its own fault."""
         if not self.starters.use_begun():
             return None
-        left_s = self._until_s - time.monotonic()
-        run = self.run(self.request, time.monotonic() + left_s / 2, True)
+        # What hangs warm may be quick cold.
+        until_s = time.monotonic() + _WARM_SHARE * (self._until_s - time.monotonic())
+        run = self.run(self.request, until_s, True)
         if run.failure is None and self.starters.warm_up(run.learnt or Learnt(), self._until_s):
             check_backend(run.end)
             return run
         self.starters.start_cold(keeps_servers=True)
-        if run.failure is not None and run.failure.failure == "timed-out":
-            # What hangs warm may be quick cold.
-            self._until_s = time.monotonic() + longest_s
         return run
 
     def _first_run(self, *, learns: bool = True) -> TriedRun:
