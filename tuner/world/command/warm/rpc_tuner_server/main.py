@@ -47,6 +47,7 @@ class _Server:
         order, _ = self._control.receive()
         changed = self._import(order)
         signal.signal(signal.SIGCHLD, self._reap)
+        server = os.getpid()
         while True:
             try:
                 order, descriptors = self._control.receive()
@@ -67,6 +68,8 @@ class _Server:
             self._report("forked", pid)
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         descendants.signal_with_parent(signal.SIGKILL)
+        if os.getppid() != server:  # it was killed before that
+            os._exit(1)
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._control.close()
