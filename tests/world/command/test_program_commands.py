@@ -84,13 +84,17 @@ class Server(WarmStarter):
         self.closed.append(self.threads)
 
 
-def test_few_servers_of_other_threads_are_kept_and_all_runs_start_alike(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def fake_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Server` serves all commands, and the environment has no number of threads."""
     for variable in THREAD_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("tuner.world.command.program_commands.WarmStarter", Server)
     Server.closed, Server.did = [], []
+
+
+@pytest.mark.usefixtures("fake_servers")
+def test_few_servers_of_other_threads_are_kept_and_all_runs_start_alike() -> None:
     said: list[str] = []
     commands = ((PYTHON, __file__),)
 
@@ -115,14 +119,9 @@ def test_few_servers_of_other_threads_are_kept_and_all_runs_start_alike(
     ]
 
 
-def test_servers_for_threads_that_are_expected_begin_at_once_and_end_before_a_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("fake_servers")
+def test_servers_for_threads_that_are_expected_begin_at_once_and_end_before_a_run() -> None:
     """Also before a run that needs none of them: nothing is imported beside it."""
-    for variable in THREAD_VARIABLES:
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("tuner.world.command.program_commands.WarmStarter", Server)
-    Server.closed, Server.did = [], []
     with Starters(((PYTHON, __file__),), OwnNetwork(), lambda sentence: None) as starters:
         starters.expect_threads([1])
         assert Server.did == []  # runs are cold, and need none
