@@ -18,7 +18,7 @@ from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
-from tuner.world.command.warm.python_command import named_modules, recognise
+from tuner.world.command.warm.python_command import PythonCommand, named_modules, recognise
 from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
 from tuner.world.environment import MachineState
@@ -175,15 +175,18 @@ class Starters(AbstractContextManager["Starters"]):
 
     def may_be_warm(self) -> bool:
         """Whether all commands are such as can be started warm."""
+        return not self._is_always_cold and len(self._recognised()) == len(self._commands)
+
+    def _recognised(self) -> list[PythonCommand]:
+        """The commands that can be started warm."""
         found = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
-        return not self._is_always_cold and not any(isinstance(each, str) for each in found)
+        return [each for each in found if not isinstance(each, str)]
 
     def begin(self, until_s: float) -> None:
         """Where all commands can be started warm, have servers import until a time by
         `time.monotonic` what the program's files name."""
         if self.may_be_warm():
-            parts = [recognise(each, os.environ, Path.cwd()) for each in self._commands]
-            named = [named_modules(each, Path.cwd()) for each in parts if not isinstance(each, str)]
+            named = [named_modules(each, Path.cwd()) for each in self._recognised()]
             modules = tuple(dict.fromkeys(chain.from_iterable(named)))
             self._begin(Learnt(modules=modules, environment=None), until_s, lambda why: None)
 
