@@ -42,6 +42,7 @@ class FakeProgramLauncher(NothingToClose):
     functions: tuple[dict[str, int], ...] = ()  # what its first runs called
     first_runs: int = 0  # how often it is run as it is, to find out about it
     facts: dict[str, Any] = field(default_factory=dict)  # what else its runs showed
+    warned: tuple[str, ...] = ()  # what PyTorch warned of in its own code
 
     def __post_init__(self) -> None:
         self._random = random.Random(0)
@@ -62,7 +63,7 @@ class FakeProgramLauncher(NothingToClose):
             yield RunAsItIs(spec, None, 0.0)
         for _ in range(self.first_runs):
             run = self._run(spec.own_config)
-            yield RunAsItIs(spec, run, run.world_s)
+            yield RunAsItIs(spec, run, run.world_s, self.warned)
 
     def run(self, order: WorldOrder) -> Measurement | Failure:
         self.orders.append(order)

@@ -21,6 +21,7 @@ from tuner.flags import (
     forgotten_dashes,
     let_go_of_pipes,
     misplaced_flags,
+    print_version,
     say,
     split_at_dashes,
 )
@@ -92,13 +93,27 @@ class _Command(TyperCommand):
                 formatter.write_dl(records)
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        if args == ["--version"]:
+            print_version()
+            ctx.exit()
+        given = [*args]
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
             if nearest := getattr(error, "possibilities", None):
                 error.message += f"; did you mean {nearest[0]}?"  # type: ignore[attr-defined]
                 error.possibilities = None  # type: ignore[attr-defined]
+            elif "extra argument" in str(error) and (workload := self._workload_of(given)):
+                error.message += f"; did you mean --workload {workload}?"  # type: ignore[attr-defined]
             raise
+
+    def _workload_of(self, given: list[str]) -> str:
+        """The shipped workload that is named without its flag, if this command takes any."""
+        if not any("--workload" in each.opts for each in self.params):
+            return ""
+        from workloads.registry import SHIPPED
+
+        return next((word for word in given if word in SHIPPED), "")
 
 
 class _App(typer.Typer):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
-from tuner.flags import say
+from tuner.flags import print_version
 from tuner.text import command, did_you_mean
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ app = typer.Typer(
 
 def _print_version(is_asked_for: bool) -> None:
     if is_asked_for:
-        # Late: it takes longer than everything else here.
-        from importlib.metadata import version
-
-        say(f"rpc-tuner {version('rpc-tuner')}")
+        print_version()
         raise typer.Exit
 
 

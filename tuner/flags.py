@@ -53,6 +53,14 @@ def cannot_print(error: OSError) -> int:
     return TunerError.exit_code
 
 
+def print_version() -> None:
+    """The version of the package that is installed."""
+    # Late: it takes longer than everything else here.
+    from importlib.metadata import version
+
+    say(f"rpc-tuner {version('rpc-tuner')}")
+
+
 def split_at_dashes(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """A command's own arguments, and the program behind `--`; that is empty if there is none."""
     dashes = list(given).index("--") if "--" in given else len(given)

@@ -145,8 +145,9 @@ def test_rpc_tuner_lists_its_commands_and_passes_arguments_on(
         assert all(f"\n  {command} " in listing for command in SUMMARIES)
     assert tuner.__main__.main(["search", "-h"]) == 0
     assert "Usage: rpc-tuner search" in capsys.readouterr().out
-    assert tuner.__main__.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
+    for arguments in (["--version"], ["search", "--version"]):
+        assert tuner.__main__.main(arguments) == 0
+        assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
 
 
 COMPLETED = {
@@ -187,6 +188,7 @@ search --workload udf --space =1: --space takes NAME=VALUE, got '=1'
 search --workload udf --resume --overwrite: --resume and --overwrite exclude each other
 search --check udf --space num_worker_threads=1 --resume: study: leave out --space and --resume
 search --check udf -- python main.py: study: leave out a program behind --
+search udf --budget 60s: Error: Got unexpected extra argument(s) (udf); did you mean --workload udf?
 search --buget=60s: Error: No such option: --buget; did you mean --budget?
 search --study test python ps.py --size 3: put -- before the command: -- python ps.py --size 3
 record --operators python3 ps.py: rpc-tuner: put -- before the command: -- python3 ps.py

@@ -19,6 +19,7 @@ from tuner.present.pages import report_html
 from tuner.present.study_result import StudyResult
 from tuner.present.summary import print_summary
 from tuner.present.wording import verdict_sentence
+from tuner.searching.progress_reports import Stage
 
 
 def observers(config: Config | None) -> int:
@@ -71,6 +72,19 @@ def test_the_time_of_a_run_is_compared_where_it_polls(tmp_path: Path) -> None:
     # Asked for the time by calls, it counts those that are not only made more often.
     result = searched(launcher, tmp_path, objective="ms_per_call", overwrite=True)
     assert result.verdict == "keep-baseline"
+
+
+def test_what_pytorch_warns_of_in_its_own_code_is_told_once(tmp_path: Path) -> None:
+    class HearsStages(Listening):
+        def on_stage(self, stage: Stage) -> None:
+            self.told.append(stage.text)
+
+    warned = ("UserWarning: this use is deprecated",)
+    launcher, heard = FakeProgramLauncher(active_s, warned=warned, first_runs=2), HearsStages()
+    searched(launcher, tmp_path, observer=heard)
+    assert [each for each in heard.told if "warned" in each] == [
+        "setting up: PyTorch warned in its own code: UserWarning: this use is deprecated"
+    ]
 
 
 def test_a_gain_by_calls_is_no_gain_of_the_program(tmp_path: Path) -> None:

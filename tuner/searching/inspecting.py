@@ -25,6 +25,7 @@ from tuner.searching.searched_space import (
 from tuner.study.folder import StudyFolder
 from tuner.study.storage.opening import NEEDED_S, Claim
 from tuner.study.storage.store import StudyStore
+from tuner.text import one_line
 from tuner.trace.analyze.diagnosis import diagnose
 from tuner.trace.analyze.suggestions import Suggestion
 from tuner.trace.files.reader import read_trace
@@ -156,8 +157,12 @@ def _run_as_it_is(
     one is traced to a file, if that can be."""
     assert isinstance(launcher, InspectsPrograms), "a launcher of workloads was given a program"
     facts: Facts | None = None
+    told: set[str] = set()
     tell("a first run of the program, as it is")
     for seen in launcher.inspect(draft, claim.place.folder.first_run, trace):
+        for warning in [each for each in seen.warned if each not in told]:
+            tell(f"PyTorch warned in its own code: {one_line(warning)}")
+        told.update(seen.warned)
         tell("another run of the program, as it is")
         subject = with_share(seen.subject, draft.launching)
         facts = facts or Facts(subject=subject, chooses_space=draft.chooses_space)

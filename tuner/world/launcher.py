@@ -155,6 +155,7 @@ class RunAsItIs(NamedTuple):
     subject: ProgramSpec
     run: Measurement | Failure | None  # None: it is known without one
     least_s: float  # how long another one takes at least
+    warned: tuple[str, ...] = ()  # what PyTorch warned of in its own code, in any of them
 
 
 @runtime_checkable

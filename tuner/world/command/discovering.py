@@ -277,14 +277,15 @@ class Discovery:
     ) -> RunAsItIs:
         """By the last run that went well; where it was cold, a warm one may be shorter. Where none
         did, the first failure is told."""
+        warned = tuple(dict.fromkeys(each for run in runs for each in run.end.report.warned))
         outcomes = [run.outcome for run in runs if isinstance(run.outcome, Measurement)]
         if not outcomes:
-            return RunAsItIs(spec, runs[0].outcome, 0.0)
+            return RunAsItIs(spec, runs[0].outcome, 0.0, warned)
         # A warm start saves at most what comes before the calls.
         least_s = outcomes[-1].wall_s if is_cold else outcomes[-1].world_s
         if spec.window_s is not None and self._steady is None:
             least_s = min(least_s, spec.warm_up_s + spec.window_s + END_S)
-        return RunAsItIs(spec, outcomes[-1], least_s)
+        return RunAsItIs(spec, outcomes[-1], least_s, warned)
 
     def _spec(self, runs: Sequence[TriedRun], *, before_s: Sequence[float] = ()) -> ProgramSpec:
         """The program by these runs; one took so long before that was ended once it had begun."""
