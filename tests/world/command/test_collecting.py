@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.steps import steps_of
-from tests.world.command.reported import BEGAN_NS, NAMES, PIDS, collected, counting, events_of
+from tests.world.command.reported import (
+    BEGAN_NS,
+    NAMES,
+    PIDS,
+    collected,
+    counting,
+    events_of,
+    report_of,
+    until,
+)
 from tuner.world.command.collecting import Collector
 from tuner.world.command.ends import given_up, suspected_ns
 from tuner.world.command.judging import records_of
@@ -61,3 +70,14 @@ def test_what_comes_piece_by_piece_is_the_same_as_all_at_once() -> None:
     assert [state["rank"] for state in found.states] == [0, 1, 0, 1]
     assert [rank.name for rank in found.ranks] == [*NAMES]
     assert found.counts == known.counts
+
+
+def test_ranks_have_run_once_all_have_run_their_exit_handlers() -> None:
+    """A command's own process, too, unless the hook did not reach it."""
+    live, ended = until(0, "ready"), events_of(1)
+    assert report_of(ended).has_run([])
+    assert not report_of(live, ended).has_run([])
+    assert not report_of().has_run([])
+    parent = {"kind": "started", "pid": 3, "time_ns": 1}
+    assert not report_of([parent], ended).has_run([3])
+    assert report_of([parent], ended).has_run([4])

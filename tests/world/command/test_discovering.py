@@ -175,7 +175,8 @@ def test_a_cut_run_counts_as_if_it_had_been_ended_after_its_window() -> None:
         return spec.model_copy(update=chosen)
 
     starters = cast(Starters, FakeStarters([]))
-    ((spec, world, _),) = Discovery(request, starters, run, windowed, lambda _: None).runs(60.0)
+    (seen,) = Discovery(request, starters, run, windowed, lambda _: None).runs(60.0)
+    spec, world = seen.subject, seen.run
     assert isinstance(world, Measurement)
     assert spec.window_s is not None
     assert known(world.program).calls == pytest.approx(20 * spec.window_s, abs=1)

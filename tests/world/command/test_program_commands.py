@@ -1,7 +1,9 @@
 """How the commands of a program are started."""
 
+import signal
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +18,10 @@ from tests.world.command.warm.starting_both import (
 )
 from tuner.errors import LauncherError
 from tuner.process_knobs import THREAD_VARIABLES
-from tuner.world.command.program_commands import Starters
+from tuner.world.command.program_commands import LocalCommands, Starters
+from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.warm_starting import WarmStarter
+from tuner.world.environment import MachineReader
 from tuner.world.own_network import OwnNetwork
 
 
@@ -133,3 +137,31 @@ def test_servers_for_threads_that_are_expected_begin_at_once_and_end_before_a_ru
         assert Server.did[4:] == ["waited 1", "waited 2"]
         starters.for_environment(dict.fromkeys(THREAD_VARIABLES, "2"))
         assert Server.did[6:] == []
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_what_has_run_its_exit_handlers_is_not_waited_for(has_run: bool, tmp_path: Path) -> None:
+    """Others have three seconds to end as they like."""
+
+    class Report(ProgramReport):
+        def has_run(self, commands: Collection[int]) -> bool:
+            assert commands == [own.pid]
+            return has_run
+
+    ignores = "import signal, sys, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]"
+    own = subprocess.Popen(
+        [PYTHON, "-c", f"{ignores}; print(flush=True); time.sleep(60)"],
+        stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    report = Report(ranks=(), processes=1, problems=())
+    commands = LocalCommands([], {}, tmp_path, MachineReader().watch(), lambda: report)
+    commands._processes.append(own)
+    with own:
+        assert own.stdout is not None
+        own.stdout.readline()
+        began_s = time.monotonic()
+        commands.stop_gently()
+        assert (time.monotonic() - began_s < 1.5) == has_run
+        assert commands.codes() == (None,)
+        commands.end()
+    assert commands.codes() == (-signal.SIGKILL,)

@@ -65,6 +65,7 @@ class Collector:
             other_ends=tuple(sorted(each.end for each in others if each.end and each.end.error)),
             raised=tuple(self._raised),
             gone=frozenset(each.end.pid for each in processes if each.end and each.end.gone_ns),
+            running=frozenset(each.pid for each in processes if each.end is None),
             newest_start_ns=max((each.began_ns for each in others if each.end is None), default=0),
             counts={starter.pid: tuple(starter.counts) for starter in starters},
             states=tuple(self._states),
@@ -78,7 +79,7 @@ class _Process:
         self.problems: list[str] = []
         self.warned: list[str] = []
         self.counts: list[Message] = []
-        self.began_ns = 0
+        self.began_ns = self.pid = 0
         self.name = ""
         self.unmet: Rendezvous | None = None
         self.init_failure: InitFailure | None = None
@@ -91,7 +92,7 @@ class _Process:
     def take(self, message: Message) -> None:
         """Take in what it has sent next."""
         kind, self._latest = message["kind"], None
-        self.began_ns = self.began_ns or message["time_ns"]
+        self.began_ns, self.pid = self.began_ns or message["time_ns"], message["pid"]
         if kind in _STEPS:
             self.unmet = self.init_failure = None
         match kind:
@@ -119,11 +120,6 @@ class _Process:
     def is_rank(self) -> bool:
         """Whether it has started RPC."""
         return bool(self._agent)
-
-    @property
-    def pid(self) -> int:
-        """The id of a process that has."""
-        return int(self._agent["init_rpc"]["pid"])
 
     @property
     def ranks(self) -> list[RankReport]:

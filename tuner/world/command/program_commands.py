@@ -18,6 +18,7 @@ from tuner.process_knobs import THREAD_VARIABLES
 from tuner.text import first_of
 from tuner.trace.record.clock import ClockOffset
 from tuner.world.command.order import ORDER_VARIABLE, HookOrder
+from tuner.world.command.reports import ProgramReport
 from tuner.world.command.warm.python_command import PythonCommand, named_modules, recognise
 from tuner.world.command.warm.warm_starting import Learnt, WarmProcess, WarmStarter
 from tuner.world.descendants import end_groups, keeping
@@ -29,6 +30,8 @@ MOST_OTHERS = 2
 """Numbers of threads beside the program's own whose servers are kept: each holds all imports."""
 _GENTLE: tuple[tuple[int, float], ...] = ((signal.SIGINT, 1.0), (signal.SIGTERM, 2.0))
 """Signals, and how many seconds each gets to have its effect: what waits in C++ sees no SIGINT."""
+_FLUSHED_S = 0.1
+"""So long, of this, for ranks that are not recorded and have run their exit handlers."""
 _HAND_OVER_S = 2.0
 """So much longer for ranks that are recorded, until they begin to write; then _MOST_HAND_OVER_S."""
 _MOST_HAND_OVER_S = 30.0
@@ -347,8 +350,9 @@ class LocalCommands:
     reports: Path
     machine: Callable[[], MachineState]
     """Gives what the machine did since the start."""
-    handing_over: Callable[[], bool] | None = None
-    """Whether ranks write what they recorded; None: none is recorded."""
+    report: Callable[[], ProgramReport]
+    """What is known of its processes."""
+    is_recorded: bool = False
     _processes: list[subprocess.Popen[bytes] | WarmProcess] = field(default_factory=list)
 
     def start(self, output: int) -> None:
@@ -362,18 +366,22 @@ class LocalCommands:
 
     def stop_gently(self) -> None:
         """See `Commands`."""
+        pids = [process.pid for process in self._processes]
         for number, usual_s in _GENTLE:
-            is_writing = self.handing_over or (lambda: False)
-            seconds = usual_s + (self.handing_over is not None) * _HAND_OVER_S
-            for process in self._processes:
+            for pid in pids:
                 with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, number)
-            until = time.monotonic() + seconds
+                    os.killpg(pid, number)
+            until = time.monotonic() + usual_s + self.is_recorded * _HAND_OVER_S
             longest = until + _MOST_HAND_OVER_S
-            while (now := time.monotonic()) < until or (now < longest and is_writing()):
+            while (now := time.monotonic()) < until or (now < longest and self._is_writing()):
                 if None not in self.codes():
                     return
+                if not self.is_recorded and self.report().has_run(pids):
+                    until = longest = min(until, now + _FLUSHED_S)
                 time.sleep(_POLL_S)
+
+    def _is_writing(self) -> bool:
+        return self.is_recorded and self.report().is_handing_over
 
     def end(self) -> MachineState:
         """See `Commands`."""

@@ -241,8 +241,8 @@ class ProgramLauncher:
         environment = order.environment(os.environ)
         machine = self._machine.watch()
         starters, its_own = self._starters.for_environment(environment)
-        writes = (lambda: channel.report().is_handing_over) if order.recording else None
-        return LocalCommands(starters, its_own, order.reports, machine, writes)
+        is_recorded = order.recording is not None
+        return LocalCommands(starters, its_own, order.reports, machine, channel.report, is_recorded)
 
 
 class _ProgramWorld(LiveWorld):

@@ -1,7 +1,7 @@
 """What the processes of a program have reported, rank by rank."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -173,12 +173,21 @@ class ProgramReport:
     """Of processes that never were a rank, and that raised."""
     raised: tuple[Raised, ...] = ()
     gone: frozenset[int] = frozenset()
+    running: frozenset[int] = frozenset()
+    """Those that have not yet run their exit handlers, as far as is known."""
     newest_start_ns: int = 0
     """When the latest of the processes began that live and are no rank (yet)."""
     states: tuple[Message, ...] = ()
     """All answers to probes, in the order of the questions."""
     counts: Mapping[int, Sequence[Message]] = field(default_factory=dict)
     """By process: how many calls it had made by when, in order."""
+
+    def has_run(self, commands: Collection[int]) -> bool:
+        """Whether all ranks, and these processes, have run their exit handlers; one of these that
+        the hook did not reach counts as if it had."""
+        return bool(self.ranks) and self.running.isdisjoint(
+            [*commands, *(rank.pid for rank in self.ranks)]
+        )
 
     def latest_states(self, questions: int) -> Sequence[Message]:
         """The answers to the last questions that any rank has answered."""

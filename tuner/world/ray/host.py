@@ -219,9 +219,9 @@ class CommandHere(LocalCommands):
             # All hosts run the same command with the same order.
             (self._here / EVERYBODY_READS).touch()
         given = replace(order, reports=self._here).environment(environment)
-        channel = self.channel
-        handing_over = None if order.recording is None else lambda: channel.report().is_handing_over
-        super().__init__([starter], given, self._here, machine, handing_over)
+        is_recorded = order.recording is not None
+        report = self.channel.report
+        super().__init__([starter], given, self._here, machine, report, is_recorded)
         try:
             with self._output.open("wb") as output:
                 self.start(output.fileno())
