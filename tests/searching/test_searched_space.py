@@ -221,7 +221,10 @@ def with_pools(
 
     def read(path: Path) -> Trace:
         trace = read_trace(path)
-        ranks = tuple(replace(rank, pool_cpu_s=pool_cpu_s) for rank in trace.ranks)
+        ranks = tuple(
+            replace(rank, intra_op_threads=2, pool_cpu_s=pool_cpu_s, pool_run_queue_s=0.0)
+            for rank in trace.ranks
+        )
         computed = [operator("aten::mm", 0, operator_ms)] if operator_ms else []
         operators = synthetic([call(0, 0, 1)], computed).operators
         return replace(
@@ -250,10 +253,12 @@ TWO = {"intra_op_threads": 2}
 @pytest.mark.parametrize(
     ("own", "pool_cpu_s", "operator_ms", "found"),
     [
-        (TWO, 0.01, 200, {2, 1}),
-        (TWO, 0.01, 0, {2, 1}),
+        (TWO, 0.005, 200, {2, 1}),
+        (TWO, 0.005, 0, {2, 1}),
+        # However short each is, the pool takes part.
+        (TWO, 0.3, 1, {2, 1}),
         # Operators compute hardly, or not in parallel.
-        (TWO, 0.01, 1, {None}),
+        (TWO, 0.005, 1, {None}),
         (TWO, 0.0, 200, {None}),
         (TWO, None, 200, {2, 1}),
         (TWO, None, 0, {None}),

@@ -14,6 +14,7 @@ from tuner.searching.beginning import Forecasts, forecasts_of
 from tuner.searching.fitting import WHOLE
 from tuner.searching.inspecting import Facts, Spent
 from tuner.searching.searched_space import Notify, numbers_of_intra_op_threads
+from tuner.trace.analyze.pools import computes_in_parallel
 from tuner.trace.analyze.server_evidence import in_long_operators_ns
 from tuner.trace.analyze.server_parallelism import window_length_ns
 
@@ -85,7 +86,9 @@ def _computes(facts: Facts) -> bool:
     if are_told and not (has_pools and trace.operators_recorded):
         # However little they use: a thread that waits for its pool loses far more.
         return has_pools
-    return in_long_operators_ns(trace) >= _LEAST_COMPUTING * window_length_ns(trace)
+    window_ns = window_length_ns(trace)
+    takes_part = any(computes_in_parallel(rank, window_ns / 1e9) for rank in trace.ranks)
+    return takes_part or in_long_operators_ns(trace) >= _LEAST_COMPUTING * window_ns
 
 
 def _with_intra_op_threads(

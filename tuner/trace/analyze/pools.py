@@ -66,7 +66,7 @@ def _of_hosts(trace: Trace) -> Iterator[Pools]:
         return
     for host in dict.fromkeys(rank.host for rank in trace.ranks):
         here = [rank for rank in trace.ranks if rank.host == host]
-        computing = [rank for rank in here if _computes_in_parallel(rank, seconds)]
+        computing = [rank for rank in here if computes_in_parallel(rank, seconds)]
         cpus = max((rank.cpu_count or 0 for rank in here), default=0)
         threads = [rank.intra_op_threads or 0 for rank in computing]
         if not cpus or sum(threads) <= cpus:
@@ -86,7 +86,8 @@ def _of_hosts(trace: Trace) -> Iterator[Pools]:
             yield pools
 
 
-def _computes_in_parallel(rank: TraceRank, seconds: float) -> bool:
+def computes_in_parallel(rank: TraceRank, seconds: float) -> bool:
+    """Whether the intra-op pool of a rank takes part in these seconds of its trace."""
     if rank.pool_cpu_s is None or rank.pool_run_queue_s is None:
         return False
     has_pool = (rank.intra_op_threads or 1) > 1
