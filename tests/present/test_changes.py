@@ -16,6 +16,7 @@ from tuner.present.analysis import Analysis
 from tuner.present.changes import of_callers
 from tuner.present.trace_summary import Shown, print_trace
 from tuner.present.what_if import answer, forecast, read_flags, words_of
+from tuner.trace.forecast import ranked
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import Change
 from tuner.trace.forecast.changes import KINDS
@@ -117,6 +118,13 @@ def test_the_screen_says_what_would_make_it_faster_and_what_not() -> None:
     assert "No gain: other numbers of threads, an interpreter without a GIL." in text
     assert "instead of 16 it takes as long" not in text
     assert len(text.splitlines()) <= 30
+
+
+def test_what_there_was_no_time_for_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranked, "rows_of", lambda *_: ([], 12))
+    taken = in_steps(request_bytes=100)
+    assert "12 more changes were not forecast, for lack of time." in shown(taken)
+    assert Analysis.of(taken, finds_changes=True).to_json()["changes_left_out"] == 12
 
 
 def test_threads_that_gain_are_in_the_list() -> None:

@@ -55,6 +55,8 @@ class Analysis:
     is_asked: bool
     """Whether somebody asked for these forecasts."""
     changes: "list[ChangeRow]"
+    changes_left_out: int
+    """Changes that were not forecast, for lack of time."""
     """What could be changed in the program, best first; empty where nobody looked."""
     callers: "list[ByCallers]"
     """What more callers would do; empty where no rank only calls, or nobody looked."""
@@ -76,6 +78,7 @@ class Analysis:
         """
         what_if: list[Answered] = []
         changes: list[ChangeRow] = []
+        left_out = 0
         callers: list[ByCallers] = []
         diagnosis = diagnose(trace, roles)
         if asked or forecasts_unasked or finds_changes:
@@ -92,7 +95,8 @@ class Analysis:
                 )
                 diagnosis, what_if = agreed(diagnosis, what_if, trace)
             if finds_changes:
-                changes, callers = rows_of(trace, model), by_callers(trace, model)
+                changes, left_out = rows_of(trace, model)
+                callers = by_callers(trace, model)
         least, whole = least_threads(trace, roles), with_callbacks(trace)
         return cls(
             trace=trace,
@@ -110,6 +114,7 @@ class Analysis:
             what_if=what_if,
             is_asked=bool(asked),
             changes=changes,
+            changes_left_out=left_out,
             callers=callers,
         )
 
@@ -165,6 +170,7 @@ class Analysis:
             "slowest_call": None if self.slowest_call is None else asdict(self.slowest_call),
             "what_if": [each.to_json() for each in self.what_if],
             "changes": [each.to_json() for each in self.changes],
+            "changes_left_out": self.changes_left_out,
             "callers": [each.to_json() for each in self.callers],
         }
 

@@ -1,5 +1,6 @@
 """What a person could change in a program, and what that would gain: rows, a table, a few lines."""
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
@@ -10,7 +11,7 @@ import pandas as pd
 
 from tuner.present.terminal import Part, line, paragraph
 from tuner.present.text_table import Column, rows_left_out
-from tuner.text import did_you_mean, in_times, listed, ratio_cell
+from tuner.text import did_you_mean, in_times, listed, plural, ratio_cell
 from tuner.trace.forecast.by_callers import ByCallers
 from tuner.trace.forecast.change import DRIVER, Change, ChangeKind
 from tuner.trace.forecast.forecasts import Model
@@ -118,7 +119,7 @@ class Gain(NamedTuple):
 
 def brief(
     rows: Sequence[ChangeRow], knobs: Sequence[Gain], no_gain: Sequence[str], *, is_busy: bool,
-    width: int, diagnosed: str = "",
+    width: int, diagnosed: str = "", left_out: int = 0,
 ) -> Iterator[Part]:  # fmt: skip
     """What would make a program faster, best first, of changes and knobs, and what would not; that
     agrees with what was `diagnosed`."""
@@ -149,10 +150,18 @@ def brief(
     without = [*no_gain, *_without_gain(rows, diagnosed)]
     if without:
         yield paragraph(f"No gain: {', '.join(without)}.")
+    if left_out:
+        yield paragraph(f"{not_forecast(left_out)}.")
+
+
+def not_forecast(count: int) -> str:
+    """What is said of so many changes that were left out."""
+    were = "was" if count == 1 else "were"
+    return f"{plural(count, 'more change')} {were} not forecast, for lack of time"
 
 
 def table_of(
-    rows: Sequence[ChangeRow], limit: int | None
+    rows: Sequence[ChangeRow], limit: int | None, left_out: int = 0
 ) -> tuple[list[str], list[Column], list[str]]:
     """All forecasts of changes, best first: their names, columns, and what must hold for gains."""
     shown = rows[:limit] if limit else rows
@@ -164,6 +173,7 @@ def table_of(
     ]
     return [row.sentence for row in shown], columns, [
         *rows_left_out(len(shown), len(rows)), *dict.fromkeys(held),
+        *([not_forecast(left_out)] if left_out else []),
     ]  # fmt: skip
 
 
@@ -221,6 +231,7 @@ def changes(trace: Trace) -> pd.DataFrame:
         `ratio_low`, `ratio_high`, and the `condition` that must hold. It has no rows where there
         is no forecast at all.
     """
-    rows = [row.to_json() for row in rows_of(trace, Model.of(trace))]
+    found_rows, _ = rows_of(trace, Model.of(trace), most_s=math.inf)
+    rows = [row.to_json() for row in found_rows]
     found = pd.DataFrame(rows, columns=pd.Index(COLUMNS))
     return found.assign(site=found["site"].fillna("")) if len(found) else found

@@ -123,7 +123,7 @@ def _searches(searches: Sequence[str]) -> Iterator[Part]:
 
 
 def _forecast(analysis: Analysis, width: int) -> Iterator[Part]:
-    if analysis.what_if or analysis.changes:
+    if analysis.what_if or analysis.changes or analysis.changes_left_out:
         from tuner.present.what_if import forecast_parts  # late: see `Analysis.of`
 
         # What a word means names no cause.
@@ -131,6 +131,7 @@ def _forecast(analysis: Analysis, width: int) -> Iterator[Part]:
         yield from forecast_parts(
             analysis.trace, analysis.what_if, analysis.changes, width,
             is_asked=analysis.is_asked, diagnosed=" ".join(causes),
+            left_out=analysis.changes_left_out,
         )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def _threads(analysis: Analysis, limit: int | None) -> Table:
 def _changes(analysis: Analysis, limit: int | None) -> Table:
     from tuner.present.changes import of_callers, table_of  # late: see `Analysis.of`
 
-    names, columns, notes = table_of(analysis.changes, limit)
+    names, columns, notes = table_of(analysis.changes, limit, analysis.changes_left_out)
     return Table("change", names, columns, [*notes, *of_callers(analysis.callers)])
 
 

@@ -253,7 +253,7 @@ def _beyond(asked: Asked) -> str:
 
 def forecast_parts(
     trace: Trace, answers: Sequence[Answered], changes: Sequence[ChangeRow], width: int, *,
-    is_asked: bool, diagnosed: str = "",
+    is_asked: bool, diagnosed: str = "", left_out: int = 0,
 ) -> Iterator[Part]:  # fmt: skip
     """What was asked for, as a table; else what would make the program faster, in a few lines."""
     if is_asked:
@@ -262,12 +262,15 @@ def forecast_parts(
     intervals = [each for each in answers if each.asked.is_of_interval]
     answers = [each for each in answers if each not in intervals]
     of_intervals = _of_intervals(trace, intervals)
-    has_changes = bool(changes or of_intervals)
+    has_changes = bool(changes or of_intervals or left_out)
     of_threads = _of_threads(trace, answers) if has_changes else None
     if has_changes:
         knobs, no_gain = of_threads or ([], [])
         knobs, busy = [*knobs, *of_intervals], trace.is_of_busy_machine
-        yield from brief(changes, knobs, no_gain, is_busy=busy, width=width, diagnosed=diagnosed)
+        yield from brief(
+            changes, knobs, no_gain, is_busy=busy, width=width, diagnosed=diagnosed,
+            left_out=left_out,
+        )  # fmt: skip
     if of_threads is None and (said := in_a_line(trace, answers)):
         yield paragraph(said)
 

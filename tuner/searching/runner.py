@@ -220,9 +220,9 @@ def changes_by(
     except UsageError:
         return (), ()
     model = Model.of(trace, patterns_of(ranks))
-    found = rows_of(trace, model, until_s - time.monotonic())[:_MOST_CHANGES]
+    found, _ = rows_of(trace, model, until_s - time.monotonic())
     callers = by_callers(trace, model, until_s)
-    return tuple(map(ForecastChange.of, found)), tuple(callers)
+    return tuple(map(ForecastChange.of, found[:_MOST_CHANGES])), tuple(callers)
 
 
 def patterns_of(ranks: Sequence[RankSpec]) -> list[tuple[str, str]]:

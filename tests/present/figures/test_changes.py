@@ -56,7 +56,7 @@ def test_what_may_gain_nothing_is_pale() -> None:
 
 def test_the_changes_of_a_trace_are_drawn_to_a_file(tmp_path: Path) -> None:
     taken = in_steps(request_bytes=100)
-    write_changes_figure(rows_of(taken, Model.of(taken)), [], tmp_path / "trace.changes.png")
+    write_changes_figure(rows_of(taken, Model.of(taken))[0], [], tmp_path / "trace.changes.png")
     assert (tmp_path / "trace.changes.png").read_bytes().startswith(b"\x89PNG")
     write_changes_figure([], [], tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()

@@ -12,6 +12,7 @@ from tuner.trace.forecast.change import DRIVER, Change
 from tuner.trace.forecast.changes import changed as apply
 from tuner.trace.forecast.forecasts import Forecast, Model, WhatIf
 from tuner.trace.forecast.program import COMPUTE_WITH_GIL
+from tuner.trace.forecast.ranked import rows_of
 from tuner.trace.model.trace import Trace
 
 SLEEP, LOCK, GIL = (Part(kind, 10) for kind in ("sleep", "lock", "gil"))
@@ -229,3 +230,13 @@ def test_without_a_gil_nothing_that_a_call_costs_waits_for_it() -> None:
     for made in program.calls:
         ops = [*made.ops, *made.then, *made.receives, *made.arrives, *made.returns]
         assert COMPUTE_WITH_GIL not in [kind for kind, _ in ops]
+
+
+def test_changes_for_which_there_is_no_time_are_counted() -> None:
+    taken = in_steps(request_bytes=100)
+    rows, left_out = rows_of(taken, Model.of(taken), most_s=math.inf)
+    assert left_out == 0
+    none, left_out = rows_of(taken, Model.of(taken), most_s=0.0)
+    # There are some that have no forecast.
+    assert not none
+    assert left_out >= len(rows) > 0

@@ -68,11 +68,11 @@ def test_a_sleep_between_steps_goes() -> None:
     assert found.ratio == pytest.approx(0.2, rel=0.02)
     assert found.ratio_low < 0.2 < found.ratio_high < 0.25
     assert found.condition == "if the driver need not wait there"
-    (row, *_) = rows_of(taken, Model.of(taken))
+    (row, *_), _ = rows_of(taken, Model.of(taken))
     assert (row.change.kind, row.site) == ("no-sleep", "main.py:31")
     assert row.sentence == "no sleep of the driver (80 % of time)"
     # What a driver that sleeps does itself cannot be done faster.
-    assert not [row for row in rows_of(taken, Model.of(taken)) if row.change.kind == "faster"
+    assert not [row for row in rows_of(taken, Model.of(taken))[0] if row.change.kind == "faster"
                 and row.change.function == DRIVER]  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_whether_a_loop_that_polls_could_end_earlier_is_not_known() -> None:
     """The answer may come from a thread of the server, of which the trace has nothing."""
     polls = paced(is_open=True)
     assert without(polls).why_not
-    assert not [row for row in rows_of(polls, Model.of(polls)) if row.change.kind == "no-sleep"]
+    assert not [row for row in rows_of(polls, Model.of(polls))[0] if row.change.kind == "no-sleep"]
     assert "sleeps for 76 % of the time, at main.py:31" in diagnose(polls).text
 
 

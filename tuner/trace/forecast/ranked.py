@@ -18,7 +18,7 @@ BESIDE = ("gil", "servers")
 ASLEEP = 5  # percent of the time
 LEAST_CALLS = 20  # what fewer do may be chance
 DRIVER_WORD = "driver"  # the driver's own code, as `--what-if` and JSON name it
-MOST_S = 4.0  # for all changes of a trace; the rest are not forecast
+MOST_S = 4.0  # for all changes of a trace; no forecast begins later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,10 @@ class ChangeRow:
         return dict(zip(COLUMNS, values, strict=True))
 
 
-def rows_of(trace: Trace, model: Model | str, most_s: float = MOST_S) -> list[ChangeRow]:
-    """Every change of which there is a forecast, as far as the time allows, best first."""
+def rows_of(
+    trace: Trace, model: Model | str, most_s: float = MOST_S
+) -> tuple[list[ChangeRow], int]:
+    """Every change of which there is a forecast, best first; for how many there was no time."""
     found, until_s = list[ChangeRow](), time.monotonic() + most_s
     candidates = sleeps(trace)  # of which few calls tell, too
     if not isinstance(model, str) and len(trace.calls) >= LEAST_CALLS:
@@ -67,8 +69,9 @@ def rows_of(trace: Trace, model: Model | str, most_s: float = MOST_S) -> list[Ch
             candidate for candidate in model.changeable.candidates()
             if not (is_asleep and candidate.function == DRIVER)
         ]  # fmt: skip
-    for change in candidates:
+    for number, change in enumerate(candidates):
         if time.monotonic() > until_s:
+            left_out = len(candidates) - number
             break
         forecast = forecast_with(trace, model, WhatIf(changes=[change]))
         if forecast.why_not:
@@ -78,10 +81,11 @@ def rows_of(trace: Trace, model: Model | str, most_s: float = MOST_S) -> list[Ch
             most = model.most(Change(kind="faster", function=change.function, number=math.inf))
             row = ChangeRow(change=change, site=row.site, found=forecast, most=most)
         found.append(row)
+    else:
+        left_out = 0
     # Another interpreter, or more processes, come behind a change of the code that gains as much.
-    return sorted(
-        found, key=lambda row: row.found.ratio * (ABOUT if row.change.kind in BESIDE else 1)
-    )
+    found.sort(key=lambda row: row.found.ratio * (ABOUT if row.change.kind in BESIDE else 1))
+    return found, left_out
 
 
 def _site(trace: Trace, change: Change) -> str:
