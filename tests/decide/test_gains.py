@@ -31,13 +31,16 @@ def compared(matrix: FloatArray, *looks: tuple[int, float], rivals: int = 1) -> 
 
 def test_the_ends_of_one_look_are_students() -> None:
     matrix = observed([1.0, 0.9], 30, sigma=0.1)
-    found, gains = gain(matrix, (30, 0.05)), matrix[:, 0] - matrix[:, 1]
-    error = gains.std(ddof=1) / np.sqrt(30)
+    gains, sums = matrix[:, 0] - matrix[:, 1], matrix.sum(axis=1)
+    own, both = gains.var(ddof=1), sums.var(ddof=1)
+    # The variance of the sums counts for four more blocks, and for less where it is another.
+    alike = min(own / both, both / own) ** 2 * PRIOR_FREEDOM
+    error = np.sqrt((28 * own + alike * both) / (28 + alike) / 30)
+    found, student = gain(matrix, (30, 0.05)), stats.t(28 + alike)
     assert found.estimate == pytest.approx(gains.mean())
-    assert found.low == pytest.approx(
-        gains.mean() - stats.t(28).isf(LOW_SHARE * 0.05) * error, rel=1e-4
-    )
-    high = gains.mean() + stats.t(28).isf((1 - LOW_SHARE) * 0.05) * error
+    low = gains.mean() - student.isf(LOW_SHARE * 0.05) * error
+    assert found.low == pytest.approx(low, rel=1e-4)
+    high = gains.mean() + student.isf((1 - LOW_SHARE) * 0.05) * error
     assert found.high == pytest.approx(high, rel=1e-4)
 
 
@@ -110,8 +113,8 @@ def test_the_spread_of_the_others_is_pooled() -> None:
     # However many there are, they count for no more than so many blocks.
     many = observed([1.0] * 30, 4, sigma=0.1)
     assert AnalysedBlocks(many, 0.05).spread_of_others(0).freedom[1] == PRIOR_FREEDOM
-    nothing = AnalysedBlocks(matrix[:, :2], 0.05).spread_of_others(0)
-    assert (nothing.variance[1], nothing.freedom[1]) == (0.0, 0.0)
+    one = AnalysedBlocks(matrix[:1], 0.05).spread_of_others(0)
+    assert not one.freedom.any()
 
 
 def assert_covered(found: list[Interval], low: float, high: float) -> None:
@@ -129,6 +132,23 @@ def test_few_blocks_cover_rivals_that_vary_unlike_each_other(blocks: int) -> Non
         matrix = spreads * rng.standard_normal((blocks, 6))
         found.append(gain(matrix, (blocks, 0.05), rivals=5))
     assert_covered(found, LOW_SHARE * 0.05 / 5, (1 - LOW_SHARE) * 0.05)
+
+
+@pytest.mark.parametrize("blocks", [3, 4, 6, 12])
+@pytest.mark.parametrize("of_blocks", [0.0, 0.1, 0.4])
+def test_few_blocks_cover_an_only_rival_however_much_these_differ(
+    blocks: int, of_blocks: float
+) -> None:
+    rng, found = np.random.default_rng(blocks), []
+    for _ in range(4000):
+        matrix = 0.1 * np.array([1.0, 1.5]) * rng.standard_normal((blocks, 2))
+        matrix += of_blocks * rng.standard_normal((blocks, 1))
+        found.append(gain(without_spikes(matrix), (blocks, 0.05)))
+    assert_covered(found, LOW_SHARE * 0.05, (1 - LOW_SHARE) * 0.05)
+    # Where blocks are alike, they say as much as blocks with other rivals would.
+    gains, moderated = matrix[:, 0] - matrix[:, 1], AnalysedBlocks(matrix, 0.05).gains_over(0)
+    assert moderated.others.freedom[1] < (0.1 if of_blocks > 0.3 else PRIOR_FREEDOM + 1e-9)
+    assert gains.var(ddof=1) == pytest.approx(moderated.variance[1])
 
 
 @pytest.mark.parametrize("blocks", [4, 20])

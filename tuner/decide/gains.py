@@ -4,7 +4,8 @@ that holds of at once. All that is decided, printed or exported of two trials co
 Simultaneous repeated confidence intervals: looks spend alpha (`tuner.decide.interim_analysis`), and
 an interval is the intersection of those of all looks. The variance of a log effect size over a few
 blocks is moderated by that of the other rivals (Smyth 2004), which counts less for a rival that
-shows to vary more than they do.
+shows to vary more than they do. An only rival's is moderated by the variance of the sums of both
+worlds of a block: where blocks do not differ, the two have the same.
 
 A matrix holds log(objective), blocks x trials, NaN where nothing was measured. A gain is log(how
 many times as good).
@@ -29,7 +30,7 @@ from tuner.decide.statistics import (
     students,
 )
 
-LOW_SHARE = 0.3  # of alpha, for the lower ends, which the rivals share: one looks best by luck
+LOW_SHARE = 0.4  # of alpha, for the lower ends, which the rivals share: one looks best by luck
 LEAST_BLOCKS = 2  # fewer blocks give no interval
 LEAST_ALONE = 3  # of one pair alone: two that happen to agree would look like certainty
 # The prior degrees of freedom, at most: no interval is wrong too often then where the spreads of
@@ -66,7 +67,8 @@ class AnalysedBlocks:
         return self._over[reference]
 
     def spread_of_others(self, reference: int) -> Spread:
-        """Beside each trial, the pooled variance of the others' effects and of the noise."""
+        """Beside each trial, the pooled variance of the others' effects and of the noise; where
+        there are none, that of its sums with the reference."""
         gains = self.matrix[:, [reference]] - self.matrix
         gains[:, reference] = np.nan
         if self.noise is not None:
@@ -76,10 +78,17 @@ class AnalysedBlocks:
         trials = self.matrix.shape[1]
         others = freedom.sum() - freedom[:trials]
         variance = (squares.sum() - squares[:trials]) / np.maximum(1.0, others)
-        return Spread(
-            np.where(others < 1, 0.0, variance),
-            np.where(others < 1, 0.0, np.minimum(PRIOR_FREEDOM, _OF_OTHERS * others)),
-        )
+        of_others = Spread(variance, np.minimum(PRIOR_FREEDOM, _OF_OTHERS * others))
+        of_sums = self._spread_of_sums(reference, counts[:trials], squares[:trials])
+        return Spread(*np.where(others < 1, of_sums, of_others))
+
+    def _spread_of_sums(self, reference: int, counts: CountArray, squares: FloatArray) -> Spread:
+        _, _, of_sums = _moments(self.matrix[:, [reference]] + self.matrix)
+        # Where blocks differ, sums vary more than differences, and say little of these.
+        alike = np.square(np.minimum(1.0, squares / np.where(of_sums > 0, of_sums, np.inf)))
+        # One fewer, as what counts how much is chosen by the data.
+        freedom = np.clip(counts - 2.0, 0.0, PRIOR_FREEDOM)
+        return Spread(of_sums / np.maximum(1.0, counts - 1.0), alike * freedom)
 
 
 def _moments(columns: FloatArray) -> tuple[CountArray, FloatArray, FloatArray]:
