@@ -86,8 +86,8 @@ class AnalysedBlocks:
         _, _, of_sums = _moments(self.matrix[:, [reference]] + self.matrix)
         # Where blocks differ, sums vary more than differences, and say little of these.
         alike = np.square(np.minimum(1.0, squares / np.where(of_sums > 0, of_sums, np.inf)))
-        # One fewer, as what counts how much is chosen by the data.
-        freedom = np.clip(counts - 2.0, 0.0, PRIOR_FREEDOM)
+        # Two fewer than they have: how much they count is chosen by the same few blocks.
+        freedom = np.clip(counts - 3.0, 0.0, PRIOR_FREEDOM)
         return Spread(of_sums / np.maximum(1.0, counts - 1.0), alike * freedom)
 
 
