@@ -1,6 +1,8 @@
 """What a trial is, and what is made anew when that changes."""
 
 from testing.made import calibrated, failed, log_of, plan_of, took, world
+from tuner.decide.interim_analysis import InterimAnalysis
+from tuner.study.conclusion import comparison_of
 from tuner.study.evidence import gains_of, strongest_rival
 from tuner.study.log import BASELINE, StudyLog
 from tuner.study.records import CALIBRATION_BLOCK
@@ -76,3 +78,16 @@ def test_what_follows_from_a_log_is_made_once_for_each_version() -> None:
     assert gains_of(log) is not gains
     log.distrust(2)
     assert strongest_rival(log) == 1
+
+
+def test_what_is_shown_to_be_better_stands_before_what_looks_better_still() -> None:
+    """However many blocks have both: the other one may be slower than the baseline."""
+    log = log_of(PLAN, *calibrated(range(3)))
+    for block in range(8):
+        noise = 1.0 + 0.01 * (block * 7 % 11)
+        for trial, times in enumerate((1.0, 0.8, 0.58 if block % 2 else 1.0)):
+            log.add(world("race", trial, block, took(noise * times)))
+    assert strongest_rival(log) == 2
+    log.looks = (InterimAnalysis(8, 0.04, 60.0, 60.0),)
+    assert strongest_rival(log) == 1
+    assert comparison_of(log).kind == "better"

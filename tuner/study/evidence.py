@@ -10,7 +10,7 @@ import numpy as np
 from tuner.decide.additive import Levels, Points
 from tuner.decide.gains import AnalysedBlocks, Gains
 from tuner.decide.interim_analysis import InterimAnalysis
-from tuner.decide.ranking import DOMINATED_BLOCKS, best_measured, dominated, strongest
+from tuner.decide.ranking import best_measured, dominated, strongest
 from tuner.decide.statistics import FloatArray, without_spikes
 from tuner.decide.verdict import FAILING_SHARE, fails_more
 from tuner.plan.config import Config, Dimension, varying
@@ -130,9 +130,8 @@ def raced(log: StudyLog) -> Set[int]:
 
 @of_log
 def strongest_rival(log: StudyLog) -> int | None:
-    """The rival that is most likely the best; none that breaks a limit or may do less work, or, if
-    possible, is out. What is shown to be better is not left for what few blocks have ahead of it.
-    """
+    """The rival that is most likely the best, of those that are shown to be better if any is; none
+    that breaks a limit or may do less work, or, if possible, is out."""
     states = log.states
     rivals = [rival for rival in rivals_of(log) if not (states[rival].broken or states[rival].lost)]
     racing = [trial for trial in rivals if not states[trial].is_eliminated()]
@@ -142,9 +141,7 @@ def strongest_rival(log: StudyLog) -> int | None:
     over = gains_of(log).over(BASELINE)
     is_shown = ((over.low > 0) & (over.estimate >= epsilon)).tolist()
     shown = strongest(levels, [each for each in rivals if is_shown[each]], cost, epsilon)
-    if best is None or shown is None or is_shown[best]:
-        return best
-    return best if gains_of(log).so_far(shown).counts[best] >= DOMINATED_BLOCKS else shown
+    return best if best is None or shown is None or is_shown[best] else shown
 
 
 def not_excluded(log: StudyLog, best: int) -> Sequence[int]:
