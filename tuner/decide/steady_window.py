@@ -8,7 +8,7 @@ import numpy as np
 
 from tuner.decide.statistics import FloatArray
 
-BETWEEN = 0.05**2  # the variance of log(time per call) between runs is hardly ever less
+BETWEEN = 0.1**2  # about the variance of log(time per call) between runs: 0.1 to 0.4 squared
 MOST_WARM_UP = 0.15  # of a run: what goes on for longer before calls settle is a phase
 MOST_END = 1 / 3  # of a run: a configuration that is three times as fast still gets there
 MOST_WITHIN = 0.3**2  # the variance of a window that tells too little, if whole runs can be had
