@@ -161,9 +161,11 @@ def test_the_table_begins_with_the_objective_and_is_cut_nowhere(
         assert first.inner_text().startswith("median step time")
         cell = page.locator("#configs tbody td").first
         assert (cell.get_attribute("data-label") or "").startswith("median step time")
+        # On a phone a cell is a line of its card, and the headings stand above all cards.
+        most = width if width == PHONE["width"] else width / 2
         for box in (first.bounding_box(), cell.bounding_box()):
             assert box is not None
-            assert box["x"] >= 0 and box["x"] + box["width"] <= width  # noqa: PT018
+            assert box["x"] >= 0 and box["x"] + box["width"] <= most  # noqa: PT018
         for folded in page.locator("details").all():
             folded.evaluate("each => each.open = true")
         for wide in page.locator(".wide").all():

@@ -81,8 +81,7 @@ def test_the_command_that_tries_a_suggested_knob(
     printed = capfd.readouterr().out
     (counted,) = re.findall(r"calls: (\d+)", printed)
     assert len(read_trace(out).calls) == int(counted)
-    said = " ".join(printed.split())
-    assert re.search(r"Calls wait for the GIL of learner:|The GIL of learner is the limit:", said)
+    assert "The GIL of learner is the limit:" in " ".join(printed.split())
     (command,) = re.findall("Try: (.*)", printed)
     search = ["rpc-tuner", "search", "--space", "switch_interval=5ms,1ms,0.2ms"]
     assert shlex.split(command) == [*search, "--role=actor=actor.*", "--", *program]

@@ -108,7 +108,9 @@ def test_the_page_shows_it_all(here: StudyAnswer, there: StudyAnswer) -> None:
         "Use num_worker_threads=4: 1.50 times as fast",
         "against num_worker_threads=16",
         "Against num_worker_threads=16: how many times as fast in the same study, with its",
-        ">4.00 (3.92 to 4.08) (best)</td>",
+        '<td data-label="there: median step time (ms)">1</td>'
+        '<td data-label="there: interval">0.9-1.1</td>'
+        '<td data-label="there: against num_worker_threads=16">4.00 (3.92 to 4.08) (best)</td>',
         "Measured in one study only",
         "in 2 studies, by median step time (ms); lower is better.",
     ):

@@ -79,6 +79,8 @@ class AnalysedBlocks:
         others = freedom.sum() - freedom[:trials]
         variance = (squares.sum() - squares[:trials]) / np.maximum(1.0, others)
         of_others = Spread(variance, np.minimum(PRIOR_FREEDOM, _OF_OTHERS * others))
+        if (others >= 1).all():
+            return of_others
         of_sums = self._spread_of_sums(reference, counts[:trials], squares[:trials])
         return Spread(*np.where(others < 1, of_sums, of_others))
 
