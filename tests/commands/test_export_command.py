@@ -18,8 +18,9 @@ from tuner.recommended.model import read_recommendation
 
 
 @pytest.fixture
-def find(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What looks for studies, and finds every one."""
+def find(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mock:
+    """What looks for studies, and finds every one; none is kept here."""
+    monkeypatch.chdir(tmp_path)
     found = Mock(return_value=study_result())
     monkeypatch.setattr("tuner.study.stored.find_study", found)
     monkeypatch.setattr("tuner.study.folder.known_folder", Mock())
