@@ -1,13 +1,16 @@
 """Daemon threads that leave before Python finalises."""
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from concurrent.futures import Future
 
 import pytest
 
 from tuner import daemon_threads
-from tuner.daemon_threads import start_daemon
+from tuner.daemon_threads import frames_of_others, start_daemon
 
 AFTER_THE_PROGRAMS_END = """
 def watch(is_over):
@@ -50,3 +53,33 @@ def test_one_whose_owner_ends_it_is_forgotten() -> None:
     is_over.set()
     thread.join()
     assert thread not in daemon_threads._running
+
+
+def test_looking_at_the_frames_of_others_keeps_nothing_of_them() -> None:
+    """Else all that a program has in its functions lived until the garbage is collected."""
+    held, over = threading.Event(), threading.Event()
+    kept = list[weakref.ref[Future[None]]]()
+
+    def hold() -> None:
+        value = Future[None]()
+        kept.append(weakref.ref(value))
+        held.set()
+        over.wait()
+
+    def look() -> set[int]:
+        frames = frames_of_others()
+        return {*frames}
+
+    thread = threading.Thread(target=hold)
+    gc.disable()
+    try:
+        thread.start()
+        held.wait()
+        seen = look()
+        over.set()
+        thread.join()
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+    assert thread.ident in seen
+    assert threading.get_ident() not in seen

@@ -5,9 +5,11 @@ process with SIGABRT for that. So these threads are asked to leave, and waited f
 """
 
 import atexit
+import sys
 import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 
 # What the threads that are in the middle of something get to leave, all of them together.
 LEAVE_S = 2.0
@@ -46,6 +48,16 @@ def start_daemon(
 def running_daemons() -> list[threading.Thread]:
     """The threads of `start_daemon` that run."""
     return list(_running)
+
+
+def frames_of_others() -> dict[int, FrameType]:
+    """The innermost frame of each other thread of this process, by the identity of the thread.
+
+    With that of the caller, which has the result, all of them would be kept, and whatever the
+    program has in them, until the garbage is collected.
+    """
+    own = threading.get_ident()
+    return {ident: frame for ident, frame in sys._current_frames().items() if ident != own}
 
 
 def leave() -> None:

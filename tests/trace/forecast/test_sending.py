@@ -57,6 +57,22 @@ def test_a_request_of_one_tensor_takes_no_time_for_their_number() -> None:
     assert candidate == Change(kind="tensors", function="udf", site="main.py:7", number=1000)
 
 
+@pytest.mark.parametrize(("number", "ms"), [(400, 3 * (1 + 2.9) + 3.1 + 2.2), (10, 3 + 6 + 2.2)])
+def test_many_tensors_are_sent_one_after_another_where_calls_are_issued_together(
+    number: int, ms: float
+) -> None:
+    """Of 6 ms on their way, half of all but 0.2 ms sends them, the rest receives them."""
+    rows = [
+        call(each, at, at + 9.2, served_ms=(at + 7, at + 9), cpu_ms=0, run_queue_ms=0,
+             kind="rpc_sync", server_rank=1 + each % 3, issued_ns=ns(at + 1), request_bytes=9000,
+             request_tensors=number, site="main.py:7")
+        for each in range(60) for at in [9.2 * each + 5 * (each // 3)]
+    ]  # fmt: skip
+    taken = trace(rows, window_ms=(0, 652), processes=ranks(4, threads=16, host="here"))
+    found = forecast(taken, Change(kind="together"))
+    assert found.ratio == pytest.approx((ms + 5) / (3 * 9.2 + 5), rel=0.05)
+
+
 def test_few_tensors_stay_as_they_are() -> None:
     taken = with_tensors(99)
     assert forecast(taken, Change(kind="tensors")).why_not

@@ -5,7 +5,7 @@ it. What the trace cannot show to hold is no change.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from tuner.trace.forecast.program import (
     total_ns,
 )
 from tuner.trace.forecast.runs import Run, runs_of
-from tuner.trace.forecast.sending import fetch_once, pickle_once, tensors
+from tuner.trace.forecast.sending import fetch_once, pickle_once, sending_ns, tensors
 from tuner.trace.forecast.sharing import batch, callers, servers, smaller
 
 
@@ -59,19 +59,31 @@ def changed(of: Changing, change: Change) -> Changed:
 
 
 def _together(of: Changing, change: Change) -> Changed:
-    """Issue first, then wait."""
+    """Issue first, then wait; what is sent in many parts is sent one after another still."""
     runs = _runs(of, change)
     if not runs or of.program.permits:
         return None
+    sends = sending_ns(of)
+
+    def issued(ops: Sequence[Op]) -> Iterator[Op]:
+        for kind, value in ops:
+            if kind == ISSUE and sends.get(int(value)):
+                yield COMPUTE, sends[int(value)]
+            yield kind, value
 
     def new(ops: Sequence[Op], run: Run) -> list[Op]:
-        sent = [op for unit in run.units for op in ops[unit.first : unit.sent]]
+        sent = [op for unit in run.units for op in issued(ops[unit.first : unit.sent])]
         waits = [op for unit in run.units for op in ops[unit.sent : unit.end]]
         drains = [place for place, (kind, _) in enumerate(waits) if kind == DRAIN]
         kept = set(drains[-1:])
         return sent + [op for at, op in enumerate(waits) if op[0] != DRAIN or at in kept]
 
     calls = list(of.program.calls)
+    for number in sends.keys() & {call for run in runs for call in run.calls}:
+        way = max(calls[number].to_server - sends[number], 0.0)
+        rest = max(sends[number] - calls[number].to_server, 0.0)
+        arrives = [(kind, max(ns - rest, 0.0)) for kind, ns in calls[number].arrives]
+        calls[number] = replace(calls[number], to_server=way, arrives=arrives)
     for make, fetch in (unit.calls for run in runs for unit in run.units if len(unit.calls) > 1):
         # It was under way while the value was made; now it goes there and back after that.
         way = _fetching_ns(calls[make], of.made.took_ns[fetch]) * of.awake

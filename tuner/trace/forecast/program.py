@@ -76,6 +76,7 @@ class Root:
     ops: Sequence[Op]
     is_driver: bool = False
     is_main: bool = True  # of its process
+    is_known: bool = True  # what it waits for
 
 
 class Batch(NamedTuple):

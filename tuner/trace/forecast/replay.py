@@ -98,6 +98,8 @@ class _Replay:
         self.gils, self.locks = ([_Turns() for _ in self.free] for _ in range(2))
         self.permits = list(program.permits)
         self.takers: list[deque[_Frame]] = [deque() for _ in self.permits]
+        self.waiting: dict[int, list[_Frame]] = {}
+        """By call: who waits for it, its caller or another thread of the program."""
         self.caller: dict[int, _Frame] = {}
         self.began_by: dict[int, _Frame] = {}
         """The caller of the call that it all began with, through callbacks."""
@@ -158,6 +160,7 @@ class _Replay:
                 self.issue(frame, int(value))
             elif kind == AWAIT and int(value) not in self.over:
                 frame.waits_for = int(value)
+                self.waiting.setdefault(int(value), []).append(frame)
                 return None
             elif kind == DRAIN and frame.under_way > value:
                 frame.drains_to = int(value)
@@ -286,11 +289,13 @@ class _Replay:
         self.over[number] = self.now - self.issued_at.get(number, self.now)
         call = self.calls[number]
         frame, above = self.caller[number], self.began_by[number]
+        for waiting in self.waiting.pop(number, ()):
+            self.wake(waiting)
         frame.under_way -= not call.is_blocking
-        self.wake(frame, number)
+        self.drained(frame)
         if above is not frame:  # it may wait for what its callbacks have called
             above.under_way -= 1
-            self.wake(above, number)
+            self.drained(above)
         if call.callback >= 0:
             self.caller[call.callback], self.began_by[call.callback] = frame, above
             self.serve(call.callback)
@@ -300,14 +305,16 @@ class _Replay:
         is_callback = frame.call >= 0 and self.calls[frame.call].is_callback
         return self.began_by[frame.call] if is_callback else frame
 
-    def wake(self, frame: _Frame, number: int) -> None:
-        """Let a frame, and what completes its result, go on if it waited for this call."""
+    def drained(self, frame: _Frame) -> None:
+        """Let a frame, and what completes its result, go on if few of its calls are under way."""
         for waiting in filter(None, (frame, self.pending.get(frame.call))):
-            is_drained = waiting.drains_to is not None and waiting.under_way <= waiting.drains_to
-            if waiting.waits_for == number or is_drained:
-                waiting.waits_for = waiting.drains_to = None
-                # Not at once: this thread is free again first.
-                self.later(0.0, self.go_on, waiting)
+            if waiting.drains_to is not None and waiting.under_way <= waiting.drains_to:
+                self.wake(waiting)
+
+    def wake(self, frame: _Frame) -> None:
+        frame.waits_for = frame.drains_to = None
+        # Not at once: this thread is free again first.
+        self.later(0.0, self.go_on, frame)
 
     def take(self, turns: _Turns, frame: _Frame, then: Callable[[_Frame], None]) -> None:
         turns.append(frame)

@@ -202,6 +202,17 @@ def _usual_ns(of: Changing, kinds: Collection[int]) -> dict[str, float]:
     return {name: median(times) for name, times in found.items()}
 
 
+def sending_ns(of: Changing) -> dict[int, float]:
+    """By call whose request has many tensors: how long its process sends them, one message after
+    another: half of its way beyond that of a small message; the other half is to receive them."""
+    small = _small_ways(of)
+    return {
+        number: max(call.way_there - small[_is_local(of.program, call)], 0.0) / 2
+        for number, (call, own) in enumerate(zip(of.program.calls, of.messages, strict=False))
+        if call.is_seen and own.request_tensors >= MANY_TENSORS
+    }
+
+
 def _small_ways(of: Changing) -> dict[bool, float]:
     """How long the quickest small messages take, between hosts and on one."""
     found = dict[bool, list[float]]({False: [], True: []})

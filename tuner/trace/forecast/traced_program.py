@@ -18,6 +18,8 @@ from tuner.trace.analyze.callbacks import are_callbacks
 from tuner.trace.analyze.gil_use import woken_ns
 from tuner.trace.analyze.path_walk import Driver
 from tuner.trace.analyze.time_spans import floats
+from tuner.trace.forecast import meetings
+from tuner.trace.forecast.meetings import Thread
 from tuner.trace.forecast.off_cpu import Shared
 from tuner.trace.forecast.program import (
     AWAIT,
@@ -122,6 +124,13 @@ class TracedProgram:
                 if last >= 0 and start <= by_begin[last][1]:
                     key = (by_begin[last][2], PENDING)
             self.children[key].append(place)
+        self.threads = [
+            Thread(-1 - owner, number, own)
+            for (owner, number), own in self.children.items()
+            if owner < 0
+        ]
+        times_of = meetings.Times(self.at.start, self.at.issued, self.at.end)
+        self.met = meetings.meetings(self.threads, times_of)
         self.least_off = self._least_off()
         """The time off the CPU that is no wait for the GIL."""
         self.made_by = {to: by for own in self.children.values() for to, by in self._made(own)}
@@ -181,12 +190,11 @@ class TracedProgram:
         size = max(ranks) + 1
         began = min(self.at.start, default=0.0)
         roots = []
-        for (owner, thread), own in self.children.items():
-            if owner >= 0:
-                continue
-            rank = -1 - owner
+        for rank, thread, own in self.threads:
             is_driver = rank == self.driver.rank
             first = self.at.start[own[0]]
+            if own[0] in self.met.before:
+                first = began  # the first op waits
             ops = self._ops(own, first, None, ALONE, issues_compute=True)
             if is_driver and driver_cpu_ns is not None and thread == self.driver.thread:
                 issues, thinks = (own_ns(ops, kind) for kind in (COMPUTE_WITH_GIL, SLEEP))
@@ -194,7 +202,8 @@ class TracedProgram:
                 work = Work(on_cpu, 0.0, 1.0 - on_cpu)
                 ops = self._ops(own, first, None, work, issues_compute=True)
             is_main = rank not in ranks or ranks[rank].pid in (None, thread)
-            roots.append(Root(rank, first - began, ops, is_driver, is_main))
+            is_known = rank not in self.met.unknown
+            roots.append(Root(rank, first - began, ops, is_driver, is_main, is_known))
         return Program(
             names=[ranks[r].name if r in ranks else f"rank {r}" for r in range(size)],
             hosts=[hosts.index(ranks[r].host) if r in ranks else 0 for r in range(size)],
@@ -352,6 +361,9 @@ class TracedProgram:
             if last > now and (not under_way or last - now > IDLE * usual):
                 ops.append((DRAIN, len(under_way)))
                 now = last
+            if others := self.met.before.get(place):
+                ops += [(AWAIT, call) for call in others]
+                now = max(now, *(end[call] for call in others))
             ops += work.ops(max(until - now, 0.0))
             if place < 0:
                 break

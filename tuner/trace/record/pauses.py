@@ -6,7 +6,6 @@ The kernel says what a thread waits for, and Python's stack where the program is
 import dis
 import itertools
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from tuner.daemon_threads import frames_of_others
 from tuner.torch_private.sites import is_own, site_of
 from tuner.trace.record.threads import agent_threads, threads
 
@@ -46,7 +46,7 @@ class Pauses:
         serving = {*agent_threads.values()}
         own = {each.id: each.ident for each in [*threads.values()] if each not in serving}
         own = {os.getpid(): threading.main_thread().ident or 0, **own}
-        frames = sys._current_frames()
+        frames = frames_of_others()
         for thread, ident in [*own.items()][:_MOST_THREADS]:
             why = _why(thread)
             frame = frames.get(ident) if why else None

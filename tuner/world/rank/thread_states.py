@@ -13,7 +13,6 @@ import faulthandler
 import linecache
 import math
 import os
-import sys
 import threading
 import time
 import traceback
@@ -32,7 +31,7 @@ import torch.distributed
 import torch.distributed.rpc as rpc
 from torch.futures import Future, collect_all, wait_all
 
-from tuner.daemon_threads import running_daemons, start_daemon
+from tuner.daemon_threads import frames_of_others, running_daemons, start_daemon
 from tuner.torch_private.agent import agent_gauges
 from tuner.torch_private.calls import PY_RREF
 from tuner.world.socket_channel import SocketChannel
@@ -157,7 +156,7 @@ def rpc_state() -> dict[str, Any]:
     gauges = agent_gauges()
     texts = {name: gauges.get(f"agent.{gauge}", "") for name, gauge in _GAUGES.items()}
     known = {name: int(text) if text.isdecimal() else None for name, text in texts.items()}
-    frames = sys._current_frames().items()
+    frames = frames_of_others().items()
     serving = {ident for ident, frame in frames if _serves_request(frame)}
     # A thread that Python knows runs no callback but those it is itself the cause of.
     others = {ident for ident, _ in frames} - serving - {each.ident for each in _known_threads()}
@@ -269,7 +268,7 @@ def _of_program() -> Mapping[str, object]:
     daemon thread may."""
     daemons = {thread.ident for thread in _known_threads() if thread.daemon}
     ours = {daemon.ident for daemon in running_daemons()}
-    frames = sys._current_frames().items()
+    frames = frames_of_others().items()
     awake = {ident for ident, frame in frames if ident not in ours and may_go_on(frame)}
     sleeps, daemon_sleeps = bool(awake - daemons), bool(awake & daemons)
     return {"busy_s": _busy_s(), "sleeps": sleeps, "daemon_sleeps": daemon_sleeps}
