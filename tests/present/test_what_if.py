@@ -181,6 +181,27 @@ def test_where_they_disagree_neither_speaks_of_more_threads() -> None:
     assert found == ["", "", DISAGREE, DISAGREE]
     assert agreed(denies, as_long, taken) == (denies, as_long)
     assert agreed(said, half, taken) == (said, half)
+    # A gain is sure, by however much.
+    wide = [replace(each, found=A_WIDE_GAIN) for each in half]
+    assert agreed(said, wide, taken) == (said, wide)
+    found = [each.found.why_not for each in agreed(denies, wide, taken)[1]]
+    assert found == ["", "", DISAGREE, DISAGREE]
+
+
+def test_a_gain_by_threads_is_named_with_its_interval_however_wide() -> None:
+    def shown(*found: Forecast) -> str:
+        own = replace(analysis, what_if=answered(*found))
+        return " ".join(printed(print_trace, own, Shown(), width=100).split())
+
+    analysis = Analysis.of(sleeping(threads=2), forecasts_unasked=True, finds_changes=True)
+    gain = "4 instead of 2 threads (num_worker_threads) 2.50 times (1.43 to 3.33)"
+    assert gain in shown(told(2), told(1), A_WIDE_GAIN)
+    none = replace(A_WIDE_GAIN, ratio_high=0.97)
+    assert "instead of 2 threads" not in shown(told(2), told(1), none)
+    assert "instead of 2 threads (num" not in shown(STUCK, told(1), A_WIDE_GAIN)
+
+
+A_WIDE_GAIN = Forecast(ratio=0.4, ratio_low=0.3, ratio_high=0.7)
 
 
 def beside_a_main(there_ms: float = 5.4) -> Trace:

@@ -235,7 +235,7 @@ def agreed(
         diagnosis = diagnosis.without_knob(SWITCH_INTERVAL.name)
     most = max((rank.num_worker_threads or 0 for rank in trace.ranks), default=0)
     more = [each for each in answers if each.asked.is_of_more_threads_than(most)]
-    ratios = [each.found.ratio for each in more if _is_sure(each.found)]
+    ratios = [each.found.ratio for each in more if _is_sure(each.found) or _gains(each.found)]
     is_gain = any(ratio < GAIN for ratio in ratios)
     contradicts = is_gain if diagnosis.denies_threads else ratios and not is_gain
     if not contradicts or not (diagnosis.denies_threads or diagnosis.wants_threads):
@@ -319,21 +319,24 @@ def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], 
     line has to tell more of them."""
     if not answers or len(trace.calls) < LEAST_CALLS:
         return [], []
-    if not all(_is_sure(each.found) and not each.found.deadlock for each in answers):
+    if any(each.found.deadlock or each.found.may_deadlock for each in answers):
         return None
-    best = min(answers, key=lambda each: each.found.ratio)
-    if best.found.ratio_high < GAIN:
+    gains = [each for each in answers if _gains(each.found)]
+    if gains:
+        best = min(gains, key=lambda each: each.found.ratio)
         traced, number = trace.ranks[0].num_worker_threads, best.asked.config.items[0][1]
         found = best.found
         sentence = f"{number} instead of {traced} threads (num_worker_threads)"
         return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)], []
+    if not all(_is_sure(each.found) for each in answers):
+        return None
     is_none = all(f"{each.found.ratio:.1f}" == "1.0" for each in answers)
     return ([], ["other numbers of threads"]) if is_none else None
 
 
 def _of_intervals(trace: Trace, answers: Sequence[Answered]) -> list[Gain]:
     """The best of other switch intervals, where it surely gains."""
-    gains = [each for each in answers if each.found.ratio_high < GAIN]
+    gains = [each for each in answers if _gains(each.found)]
     if not gains or len(trace.calls) < LEAST_CALLS:
         return []
     best = min(gains, key=lambda each: each.found.ratio)
@@ -346,7 +349,13 @@ def _forecast(trace: Trace) -> str:
     return f"a forecast{' of a busy machine' * trace.is_of_busy_machine}"
 
 
+def _gains(found: Forecast) -> bool:
+    """Surely, by however much."""
+    return found.ratio_high < GAIN
+
+
 def _is_sure(found: Forecast) -> bool:
+    """Of the number, or that it deadlocks."""
     is_told = not found.why_not and found.ratio_high <= SURE_FORECAST * found.ratio_low
     return bool(found.deadlock) or is_told
 

@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from testing.synthetic import Part, simulate
+from testing.synthetic import Part, ranks, simulate
 from tests.trace.forecast.test_forecasts import by_threads, changed, eight_at_once
 from tuner.trace.forecast.meetings import Thread, Times, meetings
 from tuner.trace.model.trace import Trace
@@ -73,6 +74,15 @@ def test_threads_that_think_by_themselves_wait_for_nobody() -> None:
     assert found(*threads) == ({}, True)
 
 
+def test_a_thread_that_calls_now_and_then_says_nothing_of_another() -> None:
+    """One that makes call after call waits for nobody but its own."""
+    often: Spans = [(each, each + 0.9) for each in range(1000)]
+    seldom: Spans = [(50.3 * each, 50.3 * each + 0.5) for each in range(19)]
+    threads = [Thread(0, 0, range(1000)), Thread(0, 1, range(1000, 1019))]
+    start, end = ([at * MS for at in ends] for ends in zip(*often, *seldom, strict=True))
+    assert [*meetings(threads, Times(start, start, end)).unknown] == [threads[1]]
+
+
 def test_what_comes_too_often_to_tell_is_not_known() -> None:
     chance = random.Random(0)
     threads = []
@@ -107,6 +117,7 @@ def test_threads_that_may_wait_for_each_other_have_no_forecast() -> None:
     """Callers that think for less than can be told from waiting, and for much of the time."""
     taken = simulate([Part("sleep", 1)], threads=1, at_once=1, callers=8, steps=40, think_ms=4)
     taken = changed(taken, client_thread=lambda calls: 100 + calls["call_id"] // 40)
+    taken = replace(taken, ranks=ranks(threads=1, pid=1))
     assert {each.why_not for threads, each in by_threads(taken).items() if threads > 1} == {
         "threads of worker0 make calls, and what these wait for is not known"
     }

@@ -7,7 +7,7 @@ and again; one that works or sleeps by itself begins whenever that is over.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ SOON = 0.2  # of the mean time between the moments at which it may begin
 LEAST_NS, MOST_NS = 0.5e6, 5e6  # what is soon: what a thread takes to wake, and to get the GIL
 OFTEN, SELDOM = 0.8, 0.4  # of its waits: so many begin soon by no chance, or by chance
 FEW = 5  # waits that show nothing
-MUCH = 0.1  # of the threads' time: whoever does not know what they wait for knows nothing
+MUCH = 0.1  # of a thread's time: less may be anything
 
 
 class Thread(NamedTuple):
@@ -31,7 +31,7 @@ class Meetings(NamedTuple):
     """What threads of programs wait for, beside their own calls."""
 
     before: Mapping[int, Sequence[int]]  # by call: those that must have ended before it is made
-    unknown: Sequence[int]  # the ranks whose threads wait for what is not known
+    unknown: Collection[Thread]  # those that wait for what is not known
 
 
 class _Gap(NamedTuple):
@@ -57,13 +57,12 @@ def meetings(threads: Sequence[Thread], at: Times) -> Meetings:
     for thread in threads:
         by_rank[thread.rank].append(thread)
     before = dict[int, Sequence[int]]()
-    unknown = list[int]()
-    for rank, own in by_rank.items():
-        found = _Threads(own, at).meetings() if len(own) > 1 else {}
-        if found is None:
-            unknown.append(rank)
-        else:
-            before |= found
+    unknown = list[Thread]()
+    for own in by_rank.values():
+        if len(own) > 1:
+            of_rank = _Threads(own, at)
+            before |= (found := of_rank.met()) or {}
+            unknown += of_rank.with_long_gaps() if found is None else []
     return Meetings(before, unknown)
 
 
@@ -84,12 +83,13 @@ class _Threads:
         whole = [(at.end[call], call, t) for t, own in enumerate(threads) for call in own.calls]
         self.by_end = sorted(whole)
         self.ends = [end for end, _, _ in self.by_end]
+        self.threads, self.at = threads, at
         self.began = min(at.start[own.calls[0]] for own in threads)
-        self.lasted = sum(max(at.end[call] for call in own.calls) - self.began for own in threads)
-        self.gaps = [gap for t, own in enumerate(threads) for gap in self._gaps(t, own, at)]
+        self.gaps = [gap for t, own in enumerate(threads) for gap in self._gaps(t, own)]
         self.quiet = _quiet([at.start[call] for _, call, _ in whole], self.ends)
 
-    def _gaps(self, number: int, thread: Thread, at: Times) -> Iterator[_Gap]:
+    def _gaps(self, number: int, thread: Thread) -> Iterator[_Gap]:
+        at = self.at
         ends = sorted(at.end[call] for call in thread.calls)
         begins = self.began
         for call in thread.calls:
@@ -98,7 +98,7 @@ class _Threads:
             yield _Gap(begins, at.start[call], call, number)
             begins = at.issued[call]
 
-    def meetings(self) -> Mapping[int, Sequence[int]] | None:
+    def met(self) -> Mapping[int, Sequence[int]] | None:
         """By call: those that it waits for; None where that is not known."""
         everyone, anyone = self._soon(self.quiet), self._soon(self.ends)
         for soon, met in ((everyone, self._all_ended), (anyone, self._one_ended)):
@@ -111,12 +111,17 @@ class _Threads:
             if at_once >= OFTEN * len(long):
                 return {gap.call: after.calls for gap, after in found.items()}
             if at_once > SELDOM * len(long):
-                break
-        else:
-            if anyone >= LEAST_NS:
-                return {}
-        lasts = sum(gap.ends - gap.begins for gap in self._longer_than(LEAST_NS))
-        return {} if lasts <= MUCH * self.lasted else None
+                return None
+        return {} if anyone >= LEAST_NS else None
+
+    def with_long_gaps(self) -> list[Thread]:
+        """The threads that spend much of their time between calls."""
+        lasted = [0.0] * len(self.threads)
+        for gap in self._longer_than(LEAST_NS):
+            lasted[gap.thread] += gap.ends - gap.begins
+        whole = [max(self.at.end[call] for call in own.calls) - self.began for own in self.threads]
+        of_all = zip(self.threads, lasted, whole, strict=True)
+        return [own for own, between, lasts in of_all if between > MUCH * lasts]
 
     def _longer_than(self, ns: float) -> list[_Gap]:
         return [gap for gap in self.gaps if gap.ends - gap.begins > ns]

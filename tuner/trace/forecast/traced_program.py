@@ -190,7 +190,8 @@ class TracedProgram:
         size = max(ranks) + 1
         began = min(self.at.start, default=0.0)
         roots = []
-        for rank, thread, own in self.threads:
+        for each in self.threads:
+            rank, thread, own = each
             is_driver = rank == self.driver.rank
             first = self.at.start[own[0]]
             if own[0] in self.met.before:
@@ -202,7 +203,7 @@ class TracedProgram:
                 work = Work(on_cpu, 0.0, 1.0 - on_cpu)
                 ops = self._ops(own, first, None, work, issues_compute=True)
             is_main = rank not in ranks or ranks[rank].pid in (None, thread)
-            is_known = rank not in self.met.unknown
+            is_known = is_main or each not in self.met.unknown
             roots.append(Root(rank, first - began, ops, is_driver, is_main, is_known))
         return Program(
             names=[ranks[r].name if r in ranks else f"rank {r}" for r in range(size)],
