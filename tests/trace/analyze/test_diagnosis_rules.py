@@ -8,7 +8,7 @@ import pytest
 from testing.synthetic import call, ranks, trace
 from tests.trace.analyze.planted import waits_for_a_cpu
 from tuner.trace.analyze.diagnosis import Rule, explain
-from tuner.trace.analyze.diagnosis_rules import gil_or_lock, taken_by_others
+from tuner.trace.analyze.diagnosis_rules import cpus_full, gil_or_lock, taken_by_others
 from tuner.trace.analyze.gil_use import Held, Serving
 from tuner.trace.analyze.server_evidence import Cpu, Evidence, Means, Use, gather
 
@@ -100,6 +100,28 @@ def test_a_rule_speaks_on_one_side_of_its_threshold(
 ) -> None:
     assert explain(evidence(both | here))[0] == rule
     assert explain(evidence(both | there))[0] == other_rule
+
+
+@pytest.mark.parametrize(
+    ("changes", "are_enough"),
+    [
+        ({}, False),  # 1.98 are used: 0.7 for calls, 0.2 by main threads, 1.08 by threads that poll
+        ({"host_known_cpus": 0.3}, True),
+        ({"use.waited_full_share": 0.2}, True),
+        ({"cpu.cpus_used": 1.9}, True),
+    ],
+    ids=["threads that poll", "main threads", "free threads", "calls use them"],
+)
+def test_threads_that_poll_leave_the_cpus_to_more_threads(
+    changes: Changes, are_enough: bool
+) -> None:
+    of_two: Changes = {
+        "host_cpus_used": 1.98, "cpu_count": 2, "cpu.run_queue_share": 0.12,
+        "host_known_cpus": 0.2, "cpu.cpus_used": 0.875,
+    }  # fmt: skip
+    said = cpus_full(evidence(of_two | changes))
+    assert said[0].startswith("The logical CPUs are full")
+    assert ("more threads do not help" in said[0]) == are_enough
 
 
 def evidence(changes: Changes) -> Evidence:

@@ -168,8 +168,10 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
     if not (served_full or cpu.run_queue_share >= max(ready, cpu.off_share)):
         return ()
     others = () if used is None or served_full or host_is_full(found) else taken_by_others(found)
-    # Against other programs, more threads get more of the CPUs.
-    helps = "" if others else f": {DO_NOT_HELP}"
+    rest = (used or 0.0) - cpu.cpus_used * found.use.busy_fraction - found.host_known_cpus
+    is_polled = rest >= 1 and not served_full and host_is_full(found)
+    # Against other programs, and against threads that poll, more threads get more of the CPUs.
+    helps = "" if others or (is_polled and short_of_threads(found)) else f": {DO_NOT_HELP}"
     said = (
         f"The logical CPUs are full{helps}. The calls that "
         f"{found.server} ran, with a parallelism of {_number(found.use.parallelism)}, used "
@@ -180,8 +182,7 @@ def cpus_full(found: Evidence) -> tuple[str, ...]:
         return (said,)
     if not host_is_full(found):
         return (said, *others)
-    rest = used - cpu.cpus_used * found.use.busy_fraction - found.host_known_cpus
-    polling = ": the shm transport polls on one in each process" if rest >= 1 else ""
+    polling = ": the shm transport polls on one in each process" if is_polled else ""
     return (said, f"All processes of the trace used {host_cpus(found)}{polling}.")
 
 
