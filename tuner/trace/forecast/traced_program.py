@@ -190,20 +190,20 @@ class TracedProgram:
         size = max(ranks) + 1
         began = min(self.at.start, default=0.0)
         roots = []
-        for each in self.threads:
-            rank, thread, own = each
+        for thread in self.threads:
+            rank, number, own = thread
             is_driver = rank == self.driver.rank
             first = self.at.start[own[0]]
             if own[0] in self.met.before:
                 first = began  # the first op waits
             ops = self._ops(own, first, None, ALONE, issues_compute=True)
-            if is_driver and driver_cpu_ns is not None and thread == self.driver.thread:
+            if is_driver and driver_cpu_ns is not None and number == self.driver.thread:
                 issues, thinks = (own_ns(ops, kind) for kind in (COMPUTE_WITH_GIL, SLEEP))
                 on_cpu = min(max(driver_cpu_ns - issues, 0.0) / max(thinks, 1.0), 1.0)
                 work = Work(on_cpu, 0.0, 1.0 - on_cpu)
                 ops = self._ops(own, first, None, work, issues_compute=True)
-            is_main = rank not in ranks or ranks[rank].pid in (None, thread)
-            is_known = is_main or each not in self.met.unknown
+            is_main = rank not in ranks or ranks[rank].pid in (None, number)
+            is_known = is_main or thread not in self.met.unknown
             roots.append(Root(rank, first - began, ops, is_driver, is_main, is_known))
         return Program(
             names=[ranks[r].name if r in ranks else f"rank {r}" for r in range(size)],
