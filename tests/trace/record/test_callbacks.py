@@ -16,6 +16,7 @@ from torch.futures import Future, collect_all
 from tuner.torch_private.callbacks import callback_hooks
 from tuner.torch_private.calls import _replaced
 from tuner.trace.model.spans import CallbackSpan
+from tuner.trace.record import threads as record_threads
 from tuner.trace.record.callbacks import Callbacks
 from tuner.trace.record.journal import Journal
 from tuner.trace.record.journal_reader import read_journal
@@ -163,7 +164,7 @@ def test_nothing_is_recorded_after_the_end(callbacks: Callbacks) -> None:
 def test_a_thread_of_a_process_group_is_no_worker_thread(
     name: str, holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda path: f"{name}\n")
+    monkeypatch.setattr(record_threads, "kernel_says", lambda thread, what: f"{name}\n".encode())
     forget_threads()
     found = (worker_thread(), worker_thread())
     assert [thread is not None for thread in found] == [holds, holds]

@@ -8,13 +8,12 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from types import CodeType, FrameType
 from typing import NamedTuple
 
 from tuner.daemon_threads import frames_of_others
 from tuner.torch_private.sites import is_own, site_of
-from tuner.trace.record.threads import agent_threads, threads
+from tuner.trace.record.threads import agent_threads, kernel_says, threads
 
 _WAITS = {
     "sleep": ("nanosleep",),
@@ -24,7 +23,6 @@ _WAITS = {
     "process": ("do_wait",),
 }  # fmt: skip
 """By what a thread waits for: parts of the names of the kernel's functions in which it does."""
-_NAME_BYTES = 256  # more than the longest of these
 _MOST_THREADS, _MOST_FRAMES, _MOST_KNOWN = 8, 50, 1000
 _LARGEST = 20_000  # bytes of a code whose loops are looked for: that takes tens of milliseconds
 _EXTENDED = "EXTENDED_ARG"
@@ -58,16 +56,10 @@ class Pauses:
 
 def _why(thread: int) -> str:
     """What a thread waits for; empty if it does not, or that is not known."""
-    with suppress(OSError):
-        # `Path.read_text` takes ten times as long.
-        file = os.open(f"/proc/self/task/{thread}/wchan", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            name = os.read(file, _NAME_BYTES).decode()
-        finally:
-            os.close(file)
-        for why, parts in _WAITS.items():
-            if any(part in name for part in parts):
-                return why
+    name = kernel_says(thread, "wchan").decode()
+    for why, parts in _WAITS.items():
+        if any(part in name for part in parts):
+            return why
     return ""
 
 
