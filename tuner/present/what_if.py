@@ -321,13 +321,9 @@ def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], 
         return [], []
     if any(each.found.deadlock or each.found.may_deadlock for each in answers):
         return None
-    gains = [each for each in answers if _gains(each.found)]
-    if gains:
-        best = min(gains, key=lambda each: each.found.ratio)
+    if best := _best(answers):
         traced, number = trace.ranks[0].num_worker_threads, best.asked.config.items[0][1]
-        found = best.found
-        sentence = f"{number} instead of {traced} threads (num_worker_threads)"
-        return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)], []
+        return [_gain_of(best, f"{number} instead of {traced} threads (num_worker_threads)")], []
     if not all(_is_sure(each.found) for each in answers):
         return None
     is_none = all(f"{each.found.ratio:.1f}" == "1.0" for each in answers)
@@ -336,13 +332,22 @@ def _of_threads(trace: Trace, answers: Sequence[Answered]) -> tuple[list[Gain], 
 
 def _of_intervals(trace: Trace, answers: Sequence[Answered]) -> list[Gain]:
     """The best of other switch intervals, where it surely gains."""
-    gains = [each for each in answers if _gains(each.found)]
-    if not gains or len(trace.calls) < LEAST_CALLS:
+    best = _best(answers)
+    if best is None or len(trace.calls) < LEAST_CALLS:
         return []
-    best = min(gains, key=lambda each: each.found.ratio)
     traced = SWITCH_INTERVAL.format(trace.ranks[0].switch_interval_s)
-    sentence, found = f"{best.asked} instead of {traced}", best.found
-    return [Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)]
+    return [_gain_of(best, f"{best.asked} instead of {traced}")]
+
+
+def _best(answers: Sequence[Answered]) -> Answered | None:
+    """Of those that surely gain."""
+    gains = [each for each in answers if _gains(each.found)]
+    return min(gains, key=lambda each: each.found.ratio, default=None)
+
+
+def _gain_of(answered: Answered, sentence: str) -> Gain:
+    found = answered.found
+    return Gain("", sentence, found.ratio, found.ratio_low, found.ratio_high)
 
 
 def _forecast(trace: Trace) -> str:

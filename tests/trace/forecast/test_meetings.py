@@ -17,8 +17,9 @@ Spans = Sequence[tuple[float, float]]
 """When the calls of a thread begin and end, in ms."""
 
 
-def found(*threads: Spans) -> tuple[dict[int, list[int]], bool]:
-    """By call, numbered thread by thread: those that it waits for. And whether that is known."""
+def found(*threads: Spans) -> tuple[dict[int, list[int]], list[int]]:
+    """By call, numbered thread by thread: those that it waits for. And the threads of which that is
+    not known."""
     spans = [span for thread in threads for span in thread]
     first, own = 0, list[Thread]()
     for number, thread in enumerate(threads):
@@ -26,7 +27,9 @@ def found(*threads: Spans) -> tuple[dict[int, list[int]], bool]:
         first += len(thread)
     start, end = ([at * MS for at in ends] for ends in zip(*spans, strict=True))
     waits = meetings(own, Times(start, start, end))
-    return {call: [*others] for call, others in waits.before.items()}, not waits.unknown
+    return {call: [*others] for call, others in waits.before.items()}, [
+        thread.number for thread in waits.unknown
+    ]
 
 
 def by_turns(number: int, after_ms: Callable[[int], float]) -> tuple[Spans, Spans]:
@@ -43,56 +46,52 @@ def by_turns(number: int, after_ms: Callable[[int], float]) -> tuple[Spans, Span
 
 def test_threads_that_begin_when_all_calls_have_ended_wait_for_them() -> None:
     first, second = by_turns(8, lambda place: 0.2)
-    waits, is_known = found(first, second)
-    assert is_known
+    waits, unknown = found(first, second)
+    assert unknown == []
     assert waits == {**{n: [7 + n] for n in range(1, 8)}, **{8 + n: [n] for n in range(8)}}
 
 
 def test_a_thread_that_begins_when_one_call_has_ended_waits_for_that() -> None:
     first, second = by_turns(8, lambda place: 0.2)
     throughout = [(0.0, 400.0)]
-    waits, is_known = found(first, second, throughout)
-    assert is_known
+    waits, unknown = found(first, second, throughout)
+    assert unknown == []
     assert [waits[8 + n] for n in range(8)] == [[n] for n in range(8)]
 
 
 def test_what_seems_to_wait_now_and_then_waits_for_what_is_not_known() -> None:
     first, second = by_turns(20, lambda place: 0.2 if place % 5 < 3 else 8)
-    waits, is_known = found(first, second, [(0.0, 900.0)])
-    assert (waits, is_known) == ({}, False)
+    assert found(first, second, [(0.0, 900.0)]) == ({}, [0, 1])
+
+
+def at_random(
+    number: int, calls: int, took_ms: float, between_ms: tuple[float, float]
+) -> list[Spans]:
+    """So many threads, each by itself."""
+    chance = random.Random(0)
+    threads = list[Spans]()
+    for _ in range(number):
+        at, spans = chance.uniform(0, between_ms[1] / 2), []
+        for _ in range(calls):
+            spans.append((at, at + took_ms))
+            at += took_ms + chance.uniform(*between_ms)
+        threads.append(spans)
+    return threads
 
 
 def test_threads_that_think_by_themselves_wait_for_nobody() -> None:
-    chance = random.Random(0)
-    threads = []
-    for _ in range(4):
-        at, spans = chance.uniform(0, 30), []
-        for _ in range(30):
-            spans.append((at, at + 5))
-            at += 5 + chance.uniform(5, 60)
-        threads.append(spans)
-    assert found(*threads) == ({}, True)
+    assert found(*at_random(4, 30, 5, (5, 60))) == ({}, [])
+
+
+def test_what_comes_too_often_to_tell_is_not_known() -> None:
+    assert found(*at_random(8, 50, 1, (2, 6))) == ({}, [*range(8)])
 
 
 def test_a_thread_that_calls_now_and_then_says_nothing_of_another() -> None:
     """One that makes call after call waits for nobody but its own."""
     often: Spans = [(each, each + 0.9) for each in range(1000)]
     seldom: Spans = [(50.3 * each, 50.3 * each + 0.5) for each in range(19)]
-    threads = [Thread(0, 0, range(1000)), Thread(0, 1, range(1000, 1019))]
-    start, end = ([at * MS for at in ends] for ends in zip(*often, *seldom, strict=True))
-    assert [*meetings(threads, Times(start, start, end)).unknown] == [threads[1]]
-
-
-def test_what_comes_too_often_to_tell_is_not_known() -> None:
-    chance = random.Random(0)
-    threads = []
-    for _ in range(8):
-        at, spans = chance.uniform(0, 5), []
-        for _ in range(50):
-            spans.append((at, at + 1))
-            at += 1 + chance.uniform(2, 6)
-        threads.append(spans)
-    assert found(*threads) == ({}, False)
+    assert found(often, seldom) == ({}, [1])
 
 
 SLEEP = Part("sleep", 10)

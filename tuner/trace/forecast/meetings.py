@@ -101,11 +101,11 @@ class _Threads:
     def met(self) -> Mapping[int, Sequence[int]] | None:
         """By call: those that it waits for; None where that is not known."""
         everyone, anyone = self._soon(self.quiet), self._soon(self.ends)
-        for soon, met in ((everyone, self._all_ended), (anyone, self._one_ended)):
+        for soon, ended in ((everyone, self._all_ended), (anyone, self._one_ended)):
             long = self._longer_than(max(soon, LEAST_NS))
             if soon < LEAST_NS or len(long) < FEW:
                 continue  # by chance, too, they would begin soon
-            found = {gap: met(gap) for gap in long}
+            found = {gap: ended(gap) for gap in long}
             found = {gap: after for gap, after in found.items() if after.at > gap.begins}
             at_once = sum(after.at >= gap.ends - soon for gap, after in found.items())
             if at_once >= OFTEN * len(long):

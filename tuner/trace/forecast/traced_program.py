@@ -203,7 +203,7 @@ class TracedProgram:
                 work = Work(on_cpu, 0.0, 1.0 - on_cpu)
                 ops = self._ops(own, first, None, work, issues_compute=True)
             is_main = rank not in ranks or ranks[rank].pid in (None, number)
-            is_known = is_main or thread not in self.met.unknown
+            is_known = is_main or (is_driver and thread not in self.met.unknown)
             roots.append(Root(rank, first - began, ops, is_driver, is_main, is_known))
         return Program(
             names=[ranks[r].name if r in ranks else f"rank {r}" for r in range(size)],

@@ -181,8 +181,7 @@ def programs_of(
 
 def unknown_threads(program: Program) -> str:
     """That many calls are made by threads that may wait for others; empty if not."""
-    roots = program.roots
-    others = [root for root in roots if not (root.is_known and (root.is_driver or root.is_main))]
+    others = [root for root in program.roots if not root.is_known]
     number = sum(kind == ISSUE for root in others for kind, _ in root.ops)
     if number <= (1 - SEEN) * len(program.calls):
         return ""
