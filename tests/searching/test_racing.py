@@ -51,6 +51,17 @@ def test_one_that_is_out_is_said_to_be_worse_only_where_it_is(tune: Tune) -> Non
     assert not any("worse" in reason for reason in reasons.values())
 
 
+@pytest.mark.parametrize("exhaustive", [False, True])
+def test_the_second_half_of_a_budget_is_for_two_rivals_unless_all_are_asked_for(
+    tune: Tune, exhaustive: bool
+) -> None:
+    space = {"num_worker_threads": [1, 2, 4, 8, 16]}
+    asked: dict[str, Any] = {"epsilon": 0.2, "confidence": 0.9999, "exhaustive": exhaustive}
+    result = tune(step_ms=lambda _: 5.0, sigma=0.2, space=space, budget="60s", **asked)
+    halved = ["when 2 of 4 go on" in str(row.eliminated) for row in result.rows]
+    assert any(halved) != exhaustive
+
+
 def test_one_that_comes_back_is_told(tune: Tune) -> None:
     """One is beaten by a rival that later is no longer the best."""
     launcher = FakeLauncher(sigma=0.02)

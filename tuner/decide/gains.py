@@ -215,8 +215,8 @@ class Gains:
         if (reference, family) not in self._over:
             lower = [self.rivals] * len(self.looks)
             if reference == self.control:
-                # A look spends its alpha on those alone of which it knows more than the one before.
-                lower = [min(self.rivals, each) for each in _tested(self.looks, reference)]
+                # Those that are no more measured share it, too: the data has chosen who is.
+                lower = [min(self.rivals, each) for each in _known(self.looks, reference)]
             found = repeated_intervals(self.looks, reference, lower, family)
             self._over[reference, family] = found
         return self._over[reference, family]
@@ -267,15 +267,11 @@ class Gains:
         return repeated_intervals(looks, 1, family, shared).of(0, shared) if looks else None
 
 
-def _tested(looks: Sequence[AnalysedBlocks], reference: int) -> list[int]:
-    """How many trials each look tests beside a reference: those with more blocks than before."""
-    most, found = np.full(looks[0].matrix.shape[1], LEAST_BLOCKS - 1), []
-    for look in looks:
-        counts = look.gains_over(reference).counts
-        is_tested = counts > most
-        is_tested[reference] = False
-        found.append(int(is_tested.sum()))
-        most = np.maximum(most, counts)
+def _known(looks: Sequence[AnalysedBlocks], reference: int) -> list[int]:
+    """Of how many trials each look has enough blocks beside a reference to test them."""
+    counts = np.array([look.gains_over(reference).counts for look in looks])
+    counts[:, reference] = 0
+    found: list[int] = (counts >= LEAST_BLOCKS).sum(axis=1).tolist()
     return found
 
 

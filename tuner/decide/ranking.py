@@ -17,8 +17,8 @@ from tuner.text import distance, plural
 SAME_COST = math.log(1.05)  # CPU costs nearer than this cannot be separated
 DOMINATED_BLOCKS = 4
 DOMINATED_RATIO = 1.5
-MOST_RIVALS = 8  # so many rivals at most share the larger part of a budget
-HALVING_SHARE = 0.3  # the part of the budget in which the others are dropped
+MOST_RIVALS = 2  # so many rivals at most share the second half of a budget
+HALVING_SHARE = 0.5  # the part of the budget in which the others are dropped
 BEATEN = 0.025  # one that the best so far beats with this chance of error is dropped
 
 
@@ -90,7 +90,7 @@ def dominated(matrix: FloatArray, by: int) -> list[bool]:
 def halved(
     levels: FloatArray, blocks: int, candidates: Sequence[int], *, initial: int, fraction: float
 ) -> dict[int, str]:
-    """Sequential halving: half are dropped after each of equal parts of a share, down to 8.
+    """Sequential halving: half are dropped after each of equal parts of a share, down to 2.
 
     Args:
         levels: log(objective) of each trial.

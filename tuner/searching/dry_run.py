@@ -94,7 +94,7 @@ def dry_run(plan: StudyPlan, launcher: Launcher, clock: Callable[[], float]) -> 
         sigma=sigma,
         worlds=len(worlds),
         blocks=blocks,
-        least_gain=_least_gain(sigma, blocks, rivals, 1 - measuring.confidence),
+        least_gain=_least_gain(sigma, blocks, most, 1 - measuring.confidence),
     )
 
 

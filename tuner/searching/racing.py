@@ -266,8 +266,10 @@ def _reasons(
         out = {*rivals}.difference(_open(log, comparison), reasons)
         after = f"after {plural(blocks, 'block')}"
         reasons |= {trial: f"{_shown(log, trial)} {after}" for trial in rivals if trial in out}
-    left = [trial for trial in rivals if trial not in reasons]
-    reasons |= halved(levels.best, blocks, left, initial=len(rivals), fraction=fraction)
+    if not log.plan.measuring.exhaustive:
+        worlds = {trial: len(log.trials[trial].samples) for trial in rivals if trial not in reasons}
+        left = [trial for trial, count in worlds.items() if count >= DOMINATED_BLOCKS]
+        reasons |= halved(levels.best, blocks, left, initial=len(rivals), fraction=fraction)
     reasons.pop(best, None)
     return reasons
 
