@@ -16,6 +16,7 @@ from tuner.flags import (
     let_go_of_pipes,
     misplaced_flags,
     pairs_of,
+    print_version,
     program_of,
     roles_of,
     say,
@@ -109,6 +110,9 @@ def main(arguments: list[str] | None = None, program: str = "python -m tuner.run
     own, command = split_at_dashes(given)
     parser = _Parser(program)
     try:
+        if given == ["--version"]:
+            print_version()
+            return 0
         values, others = parser.parse_known_args(own)
         if values.help:
             # argparse writes its first word small.

@@ -145,7 +145,7 @@ def test_rpc_tuner_lists_its_commands_and_passes_arguments_on(
         assert all(f"\n  {command} " in listing for command in SUMMARIES)
     assert tuner.__main__.main(["search", "-h"]) == 0
     assert "Usage: rpc-tuner search" in capsys.readouterr().out
-    for arguments in (["--version"], ["search", "--version"]):
+    for arguments in (["--version"], ["search", "--version"], ["run", "--version"]):
         assert tuner.__main__.main(arguments) == 0
         assert capsys.readouterr().out == f"rpc-tuner {tuner.__version__}\n"
 
