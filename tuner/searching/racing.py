@@ -267,8 +267,8 @@ def _reasons(
         after = f"after {plural(blocks, 'block')}"
         reasons |= {trial: f"{_shown(log, trial)} {after}" for trial in rivals if trial in out}
     if not log.plan.measuring.exhaustive:
-        worlds = {trial: len(log.trials[trial].samples) for trial in rivals if trial not in reasons}
-        left = [trial for trial, count in worlds.items() if count >= DOMINATED_BLOCKS]
+        known = [each for each in rivals if len(log.trials[each].samples) >= DOMINATED_BLOCKS]
+        left = [trial for trial in known if trial not in reasons]
         reasons |= halved(levels.best, blocks, left, initial=len(rivals), fraction=fraction)
     reasons.pop(best, None)
     return reasons
